@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -53,8 +55,8 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 	case "POST rewind":
 		s.Rewind(number("changes"))
 	default:
-		s.respondError(w, req, notServed())
+		s.respondError(w, req, apierror.NotServed())
 		return
 	}
-	s.serveJSON(w, req, map[string]any{"faults": s.Faults(), "version": formatVersion(s.Version())})
+	s.serveJSON(w, req, map[string]any{"faults": s.Faults(), "version": kinds.FormatVersion(s.Version())})
 }

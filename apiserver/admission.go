@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -24,7 +25,7 @@ type admission struct {
 	server *Server
 	w      http.ResponseWriter // for warnings
 	r      *request
-	own    *kind                 // of the objects of a subresource that has its own kind
+	own    *kinds.Kind           // of the objects of a subresource that has its own kind
 	delete *metav1.DeleteOptions // of a deletion
 }
 
@@ -34,23 +35,23 @@ func (s *Server) admission(w http.ResponseWriter, r *request) *admission {
 
 // subresourceAdmission returns the admission for a subresource whose objects are of a kind of
 // their own.
-func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request, own *kind) *admission {
+func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request, own *kinds.Kind) *admission {
 	return &admission{server: s, w: w, r: r, own: own}
 }
 
 // kindOf returns the kind of the objects of a request for version k of a resource.
-func (a *admission) kindOf(k *kind) *kind { return cmp.Or(a.own, k) }
+func (a *admission) kindOf(k *kinds.Kind) *kinds.Kind { return cmp.Or(a.own, k) }
 
 // immortal lists the namespaces that clients cannot delete.
 var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
 // admitDelete checks the deletion of an object and calls the webhooks for it.
-func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *record, opts *metav1.DeleteOptions) error {
+func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *kinds.Record, opts *metav1.DeleteOptions) error {
 	if err := checkPreconditions(r.kind, old, opts.Preconditions); err != nil {
 		return err
 	}
-	if r.kind.storage == s.namespaces && slices.Contains(immortal, old.key.Name) {
-		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), old.key.Name, errors.New("this namespace may not be deleted"))
+	if r.kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
+		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
 	}
 	a := &admission{server: s, w: w, r: r, delete: opts}
 	if _, err := a.mutate(old, nil); err != nil {
@@ -61,20 +62,20 @@ func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *record, opt
 
 // change returns the object that is to be validated and stored instead of obj, which it may
 // modify: the result of the mutating webhooks. old is nil for a new object.
-func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, error) {
+func (a *admission) change(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
 	if a == nil {
 		return obj, nil
 	}
-	namespace, owners := metaOf(obj).GetNamespace(), metaOf(obj).GetManagedFields()
+	namespace, owners := kinds.MetaOf(obj).GetNamespace(), kinds.MetaOf(obj).GetManagedFields()
 	obj, err := a.mutate(old, obj)
 	if err != nil {
 		return nil, err
 	}
-	if err := managedfields.ValidateManagedFields(metaOf(obj).GetManagedFields()); err != nil {
-		metaOf(obj).SetManagedFields(owners)
+	if err := managedfields.ValidateManagedFields(kinds.MetaOf(obj).GetManagedFields()); err != nil {
+		kinds.MetaOf(obj).SetManagedFields(owners)
 		addWarning(a.w, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
-	if m := metaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.key.Name {
+	if m := kinds.MetaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.Key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
 	}
 	return obj, a.server.checkEscalation(a.r, old, obj)
@@ -82,7 +83,7 @@ func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, err
 
 // mutate calls the mutating webhooks one after the other. Those that ask for it are called
 // again if a later one changed the object.
-func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, error) {
+func (a *admission) mutate(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
 	hooks, _ := a.server.webhooks.compiled(a.server.storage)
 	var called, again []*webhook
 	call := func(h *webhook) error {
@@ -124,7 +125,7 @@ func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, err
 }
 
 // patched returns the result of a webhook's patch, or nil if it has none.
-func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
+func (a *admission) patched(h *webhook, k *kinds.Kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
 	if len(patch) == 0 {
 		return nil, nil
 	}
@@ -142,13 +143,13 @@ func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byt
 		return nil, apierrors.NewInternalError(err)
 	}
 	if k != a.r.kind && a.own == nil {
-		next = a.r.kind.present(unstoredRecord(next))
+		next = a.r.kind.Present(unstoredRecord(next))
 	}
 	return next, nil
 }
 
 // apply applies a JSON patch to an object in the version of k.
-func (a *admission) apply(k *kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
+func (a *admission) apply(k *kinds.Kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
 	before, err := a.encode(k, obj)
 	if err != nil {
 		return nil, err
@@ -161,13 +162,13 @@ func (a *admission) apply(k *kind, obj runtime.Object, ops jsonpatch.Patch) (run
 }
 
 // encode returns an object in JSON, in the version of a kind.
-func (a *admission) encode(k *kind, obj runtime.Object) ([]byte, error) {
-	return a.server.codecs.record(k, asJSON, unstoredRecord(obj))
+func (a *admission) encode(k *kinds.Kind, obj runtime.Object) ([]byte, error) {
+	return a.server.codecs.record(k, kinds.JSON, unstoredRecord(obj))
 }
 
 // check calls the validating webhooks, all at the same time. obj is the object that is to be
 // stored, or nil for a deletion.
-func (a *admission) check(old *record, obj runtime.Object) error {
+func (a *admission) check(old *kinds.Record, obj runtime.Object) error {
 	if a == nil {
 		return nil
 	}
@@ -199,7 +200,7 @@ func (a *admission) check(old *record, obj runtime.Object) error {
 }
 
 // request returns what a webhook is asked, in the version of k.
-func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
+func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
 	r := a.r
 	asked, requested := metav1.GroupVersionKind(a.kindOf(k).GVK()), metav1.GroupVersionKind(a.kindOf(r.kind).GVK())
 	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.kind.GVR())
@@ -210,9 +211,9 @@ func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissio
 		Name: r.name, Namespace: r.namespace, Operation: a.operation(old), UserInfo: *userOf(r.Context()), DryRun: &dry,
 	}
 	if req.Name == "" && obj != nil {
-		req.Name = metaOf(obj).GetName()
+		req.Name = kinds.MetaOf(obj).GetName()
 	}
-	if r.kind.storage == a.server.namespaces {
+	if r.kind.Storage == a.server.namespaces {
 		req.Namespace = req.Name
 	}
 	var err error
@@ -222,7 +223,7 @@ func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissio
 		}
 	}
 	if old != nil {
-		if req.OldObject.Raw, err = a.server.codecs.record(a.kindOf(k), asJSON, old); err != nil {
+		if req.OldObject.Raw, err = a.server.codecs.record(a.kindOf(k), kinds.JSON, old); err != nil {
 			return nil, err
 		}
 	}
@@ -230,7 +231,7 @@ func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissio
 	return req, err
 }
 
-func (a *admission) operation(old *record) admissionv1.Operation {
+func (a *admission) operation(old *kinds.Record) admissionv1.Operation {
 	switch {
 	case a.delete != nil:
 		return admissionv1.Delete

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -16,54 +17,6 @@ import (
 )
 
 // Error messages here match those of the real server where clients read them.
-
-// notServed is the error for an unknown resource.
-func notServed() error {
-	err := apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
-	err.ErrStatus.Message = "the server could not find the requested resource"
-	return err
-}
-
-// failed is the error that the real server returns for an error without a status: 500 without
-// a reason.
-func failed(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message,
-	}}
-}
-
-// notAllowed is the error for a method that the path does not support.
-func notAllowed() error {
-	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
-}
-
-// notAcceptable is the error for a request whose Accept header cannot be satisfied.
-func notAcceptable(message string) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: message,
-	}}
-}
-
-// notSupported is the error for an unsupported Content-Type.
-func notSupported(accepted ...types.PatchType) error {
-	message := "415: Unsupported Media Type"
-	if len(accepted) > 0 {
-		message = "the body of the request was in an unknown format - accepted media types include: "
-		for i, a := range accepted {
-			if i > 0 {
-				message += ", "
-			}
-			message += string(a)
-		}
-	}
-	err := &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType, Message: message,
-	}}
-	if len(accepted) == 0 {
-		err.ErrStatus.Details = &metav1.StatusDetails{}
-	}
-	return err
-}
 
 // pageNotFound responds to a path outside of the API. Like the real server, it sends no
 // Status.
@@ -82,22 +35,7 @@ func checkBody(req *http.Request) error {
 	case "application/json", "application/yaml", "application/vnd.kubernetes.protobuf":
 		return nil
 	}
-	return notSupported("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-}
-
-// undecodable is the error for a body that cannot be decoded as a kind.
-func undecodable(k *kind, got *schema.GroupVersionKind, raw []byte, err error) error {
-	if got != nil && got.Kind != "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, k.Kind, err))
-	}
-	summary := string(raw)
-	switch {
-	case len(raw) == 0:
-		summary = "<empty>"
-	case len(raw) > 30:
-		summary = string(raw[:30]) + " ..."
-	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", k.Kind, err, summary))
+	return apierror.NotSupported("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 }
 
 // checkOptions validates the query parameters of a write.
@@ -155,5 +93,5 @@ func cannotConvert(as string, obj runtime.Object, list bool) error {
 	if list {
 		is = "a list"
 	}
-	return notAcceptable(fmt.Sprintf("you requested %s, but the requested object is %s (%T)", as, is, obj))
+	return apierror.NotAcceptable(fmt.Sprintf("you requested %s, but the requested object is %s (%T)", as, is, obj))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +55,7 @@ func (s *Server) ServiceAccountConfig(namespace, name string) (*rest.Config, err
 	}
 	rec := s.storage.get(k, object.Key{Namespace: namespace, Name: name})
 	if rec == nil {
-		return nil, notFound(k, name) // deleted in the meantime
+		return nil, kinds.NotFound(k, name) // deleted in the meantime
 	}
 	cfg := s.Config()
 	cfg.BearerToken = s.tokens.sign(s.accountClaims(rec, []string{audience}))

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,11 +89,11 @@ func newRule(text string) rbacv1.PolicyRule {
 // startRBAC prepares the evaluation of rules, and creates the roles and bindings of a new
 // cluster.
 func (s *Server) startRBAC() error {
-	for resource, into := range map[string]**kind{
+	for resource, into := range map[string]**kinds.Kind{
 		"roles": &s.rbac.roles, "clusterroles": &s.rbac.clusterRoles, "rolebindings": &s.rbac.bindings, "clusterrolebindings": &s.rbac.clusterBindings,
 	} {
 		var err error
-		if *into, err = s.catalog.get(rbacv1.SchemeGroupVersion.WithResource(resource)); err != nil {
+		if *into, err = s.catalog.Get(rbacv1.SchemeGroupVersion.WithResource(resource)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/munnerz/goautoneg"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,21 +23,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// encoding is a wire format.
-type encoding uint8
-
-const (
-	asJSON encoding = iota
-	asProtobuf
-	asYAML
-
-	encodings
-)
-
 // codecs encodes and decodes with apimachinery's serializers and not with Tarn's own, so
 // that a bug in Tarn's cannot cancel itself out in tests. It is stateless.
 type codecs struct {
-	infos  [encodings]runtime.SerializerInfo
+	infos  [kinds.Encodings]runtime.SerializerInfo
 	decode runtime.Decoder
 }
 
@@ -45,11 +36,11 @@ func newCodecs() *codecs {
 	for _, info := range factory.SupportedMediaTypes() {
 		switch info.MediaType {
 		case runtime.ContentTypeJSON:
-			c.infos[asJSON] = info
+			c.infos[kinds.JSON] = info
 		case runtime.ContentTypeProtobuf:
-			c.infos[asProtobuf] = info
+			c.infos[kinds.Protobuf] = info
 		case runtime.ContentTypeYAML:
-			c.infos[asYAML] = info
+			c.infos[kinds.YAML] = info
 		}
 	}
 	return c
@@ -57,7 +48,7 @@ func newCodecs() *codecs {
 
 // representation is the response format that a client negotiated.
 type representation struct {
-	encoding encoding
+	encoding kinds.Encoding
 	as       string // "", Table, PartialObjectMetadata(List), APIGroupDiscoveryList
 	in       schema.GroupVersion
 	pretty   bool
@@ -67,7 +58,7 @@ type representation struct {
 // watch.
 func (r representation) contentType(c *codecs, stream bool) string {
 	t := c.infos[r.encoding].MediaType
-	if stream && r.encoding != asJSON {
+	if stream && r.encoding != kinds.JSON {
 		t += ";stream=watch"
 	}
 	return t
@@ -85,11 +76,11 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 		r := representation{as: clause.Params["as"], in: schema.GroupVersion{Group: clause.Params["g"], Version: clause.Params["v"]}}
 		switch clause.Type + "/" + clause.SubType {
 		case "application/json", "*/*", "application/*", "text/*", "text/html":
-			r.encoding = asJSON
+			r.encoding = kinds.JSON
 		case "application/vnd.kubernetes.protobuf":
-			r.encoding = asProtobuf
+			r.encoding = kinds.Protobuf
 		case "application/yaml":
-			r.encoding = asYAML
+			r.encoding = kinds.YAML
 		default:
 			continue
 		}
@@ -102,20 +93,20 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 	}
 	const known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 	if !understood {
-		err := notAcceptable("406: Not Acceptable\n\nAvailable representations: " + known)
+		err := apierror.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + known)
 		err.ErrStatus.Details = &metav1.StatusDetails{}
 		return representation{}, err
 	}
-	return representation{}, notAcceptable("only the following media types are accepted: " + known)
+	return representation{}, apierror.NotAcceptable("only the following media types are accepted: " + known)
 }
 
 // supports reports whether objects of the kind can be sent in the representation.
-func (k *kind) supports(r representation) bool {
+func supports(k *kinds.Kind, r representation) bool {
 	switch r.as {
 	case "":
-		return k.typed || r.encoding != asProtobuf
+		return k.Typed || r.encoding != kinds.Protobuf
 	case "Table", "PartialObjectMetadata", "PartialObjectMetadataList":
-		if r.as == "Table" && r.encoding == asProtobuf {
+		if r.as == "Table" && r.encoding == kinds.Protobuf {
 			return false // table rows embed JSON
 		}
 		return r.in.Group == metav1.GroupName && (r.in.Version == "v1" || r.in.Version == "v1beta1")
@@ -125,8 +116,8 @@ func (k *kind) supports(r representation) bool {
 
 // encoder returns the serializer for a representation.
 func (c *codecs) encoder(r representation) runtime.Encoder {
-	if r.pretty && r.encoding == asJSON {
-		return c.infos[asJSON].PrettySerializer
+	if r.pretty && r.encoding == kinds.JSON {
+		return c.infos[kinds.JSON].PrettySerializer
 	}
 	return c.infos[r.encoding].Serializer
 }
@@ -141,47 +132,47 @@ func (c *codecs) encode(r representation, obj runtime.Object) ([]byte, error) {
 
 // record returns the encoded bytes of a stored object. They are computed once and shared by
 // all readers.
-func (c *codecs) record(k *kind, f encoding, r *record) ([]byte, error) {
-	if !k.native(r) {
-		return c.encode(representation{encoding: f}, k.present(r))
+func (c *codecs) record(k *kinds.Kind, f kinds.Encoding, r *kinds.Record) ([]byte, error) {
+	if !k.Native(r) {
+		return c.encode(representation{encoding: f}, k.Present(r))
 	}
-	if raw := r.encoded[f].Load(); raw != nil {
+	if raw := r.Encoded[f].Load(); raw != nil {
 		return *raw, nil
 	}
-	raw, err := c.encode(representation{encoding: f}, r.obj)
+	raw, err := c.encode(representation{encoding: f}, r.Obj)
 	if err == nil {
-		r.encoded[f].Store(&raw)
+		r.Encoded[f].Store(&raw)
 	}
 	return raw, err
 }
 
-// list returns the list object for a page. Items of typed lists carry no kind or
+// listOf returns the list object for a page. Items of typed lists carry no kind or
 // apiVersion, as on the real server; unstructured items do.
-func (k *kind) list(p page) (runtime.Object, error) {
-	head := metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining, ShardInfo: p.shard}
-	if !k.typed {
+func listOf(k *kinds.Kind, p page) (runtime.Object, error) {
+	head := metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining, ShardInfo: p.shard}
+	if !k.Typed {
 		list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(p.records))}
-		list.SetGroupVersionKind(k.listKind())
+		list.SetGroupVersionKind(k.ListKind())
 		list.SetResourceVersion(head.ResourceVersion)
 		list.SetContinue(head.Continue)
 		list.SetRemainingItemCount(head.RemainingItemCount)
 		for i, r := range p.records {
-			list.Items[i] = *k.present(r).(*unstructured.Unstructured)
+			list.Items[i] = *k.Present(r).(*unstructured.Unstructured)
 		}
 		return list, nil
 	}
-	obj, err := scheme.Scheme.New(k.listKind())
+	obj, err := scheme.Scheme.New(k.ListKind())
 	if err != nil {
 		return nil, err
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.listKind())
+	obj.GetObjectKind().SetGroupVersionKind(k.ListKind())
 	v := reflect.ValueOf(obj).Elem()
 	v.FieldByName("ListMeta").Set(reflect.ValueOf(head))
 	items := v.FieldByName("Items")
 	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
 	for i, r := range p.records {
 		item := items.Index(i)
-		item.Set(reflect.ValueOf(k.present(r)).Elem())
+		item.Set(reflect.ValueOf(k.Present(r)).Elem())
 		item.FieldByName("TypeMeta").SetZero()
 	}
 	return obj, nil
@@ -206,7 +197,7 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 	}
 	if err := s.checkFields(w, r, raw); err != nil {
 		gvk := r.kind.GVK()
-		return nil, undecodable(r.kind, &gvk, raw, err)
+		return nil, kinds.Undecodable(r.kind, &gvk, raw, err)
 	}
 	return obj, nil
 }
@@ -215,7 +206,7 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 // decoding error. errs are those of a patch that led to the object.
 func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte, errs ...error) error {
 	level := r.URL.Query().Get("fieldValidation")
-	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
+	if level == metav1.FieldValidationIgnore || !r.kind.Typed && r.kind.Schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
 	if !json.Valid(raw) {
@@ -227,11 +218,11 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte, errs
 	if err != nil {
 		return nil // decoding succeeded before
 	}
-	if r.kind.schema != nil {
-		errs = append(errs, r.kind.strictErrors(raw)...)
+	if r.kind.Schema != nil {
+		errs = append(errs, r.kind.StrictErrors(raw)...)
 	} else {
 		gvk := r.kind.GVK()
-		_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
+		_, _, err = s.codecs.infos[kinds.JSON].StrictSerializer.Decode(raw, &gvk, nil)
 		if strict, ok := runtime.AsStrictDecodingError(err); ok {
 			errs = append(errs, strict.Errors()...)
 		}
@@ -257,7 +248,7 @@ func readBody(req *http.Request) ([]byte, error) {
 }
 
 // parse decodes an object and checks its kind and apiVersion.
-func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
+func (c *codecs) parse(k *kinds.Kind, raw []byte) (runtime.Object, error) {
 	gvk := k.GVK()
 	var obj runtime.Object
 	var said *schema.GroupVersionKind
@@ -265,7 +256,7 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 	switch {
 	case len(raw) == 0:
 		err = errors.New("couldn't get version/kind; json parse error: unexpected end of JSON input")
-	case k.typed:
+	case k.Typed:
 		obj, said, err = c.decode.Decode(raw, &gvk, nil)
 	default:
 		u := new(unstructured.Unstructured)
@@ -275,19 +266,19 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		obj = u
 	}
 	if err != nil {
-		return nil, undecodable(k, said, raw, err)
+		return nil, kinds.Undecodable(k, said, raw, err)
 	}
 	if got := obj.GetObjectKind().GroupVersionKind(); got.Kind != "" && got != gvk {
-		if k.typed {
-			return nil, undecodable(k, &got, raw, errors.New("unknown conversion"))
+		if k.Typed {
+			return nil, kinds.Undecodable(k, &got, raw, errors.New("unknown conversion"))
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
-	if k.typed {
-		obj = k.toStorage(obj)
+	if k.Typed {
+		obj = k.ToStorage(obj)
 	}
-	if err := k.admit(obj); err != nil {
-		return nil, undecodable(k, &gvk, raw, err)
+	if err := k.Admit(obj); err != nil {
+		return nil, kinds.Undecodable(k, &gvk, raw, err)
 	}
 	return obj, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,7 +18,7 @@ const (
 
 // competingChange is a change by another writer just before a write of a program that is explored.
 type competingChange struct {
-	kind  *kind
+	kind  *kinds.Kind
 	key   object.Key
 	uid   types.UID
 	write int
@@ -34,15 +35,15 @@ func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
 		if old == nil {
 			return c, false
 		}
-		next := old.obj.DeepCopyObject()
-		annotations := metaOf(next).GetAnnotations()
+		next := old.Obj.DeepCopyObject()
+		annotations := kinds.MetaOf(next).GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[anotherWriter] += c.value()
-		metaOf(next).SetAnnotations(annotations)
+		kinds.MetaOf(next).SetAnnotations(annotations)
 		if _, ok := s.storage.commit(r.kind, c.key, old, next); ok {
-			c.uid = old.meta.GetUID()
+			c.uid = old.Meta.GetUID()
 			return c, true
 		}
 	}
@@ -54,7 +55,7 @@ func (x *explored) overwritten() (lost []competingChange) {
 	defer x.mu.Unlock()
 	for _, c := range x.competing {
 		rec := x.server.storage.get(c.kind, c.key)
-		if rec != nil && rec.meta.GetUID() == c.uid && !strings.Contains(rec.meta.GetAnnotations()[anotherWriter], c.value()) {
+		if rec != nil && rec.Meta.GetUID() == c.uid && !strings.Contains(rec.Meta.GetAnnotations()[anotherWriter], c.value()) {
 			lost = append(lost, c)
 		}
 	}

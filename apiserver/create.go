@@ -5,42 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-// now returns the current time in the precision of metav1.Time.
-func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }
 
 func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	obj, err := s.read(w, r)
 	if err != nil {
 		return err
 	}
-	if r.kind.review {
+	if r.kind.Review {
 		return s.serveReview(w, r, obj)
 	}
-	m := metaOf(obj)
+	m := kinds.MetaOf(obj)
 	s.paceCreate(r.Request, m.GetName())
 	if m.GetResourceVersion() != "" && !r.dryRun() {
-		return failed("resourceVersion should not be set on objects to be created")
+		return apierror.Failed("resourceVersion should not be set on objects to be created")
 	}
-	if r.kind.status {
-		setStatus(obj, nil)
+	if r.kind.Status {
+		kinds.SetStatus(obj, nil)
 	}
-	r.kind.warnFinalizers(w, m, nil)
+	warnFinalizers(r.kind, w, m, nil)
 	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if err != nil {
 		return err
@@ -56,11 +51,11 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Ob
 	if err := s.authorize(userOf(r.Context()), create); err != nil {
 		return true, err
 	}
-	if r.kind.status {
-		setStatus(obj, nil)
+	if r.kind.Status {
+		kinds.SetStatus(obj, nil)
 	}
-	metaOf(obj).SetResourceVersion("")
-	r.kind.warnFinalizers(w, metaOf(obj), nil)
+	kinds.MetaOf(obj).SetResourceVersion("")
+	warnFinalizers(r.kind, w, kinds.MetaOf(obj), nil)
 	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
@@ -72,8 +67,8 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Ob
 }
 
 // create stores a new object and takes ownership of it.
-func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool, by *admission) (*record, error) {
-	m := metaOf(obj)
+func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry bool, by *admission) (*kinds.Record, error) {
+	m := kinds.MetaOf(obj)
 	if err := setNamespace(m, namespace); err != nil {
 		return nil, err
 	}
@@ -87,7 +82,7 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	m.SetSelfLink("")
 	var err error
 	if by != nil {
-		if obj, err = s.ownership.updated(k, "", k.blank(), obj, by.r.updater()); err != nil {
+		if obj, err = s.ownership.updated(k, "", k.Blank(), obj, by.r.updater()); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +92,7 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
 		recordRequester(csr, userOf(by.r.Context()))
 	}
-	m = metaOf(obj)
+	m = kinds.MetaOf(obj)
 	if s.opts.NoControllers {
 		protectVolume(obj)
 	}
@@ -120,39 +115,39 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	}
 }
 
-func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admission) (*record, error) {
-	m := metaOf(obj)
+func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *admission) (*kinds.Record, error) {
+	m := kinds.MetaOf(obj)
 	m.SetUID(types.UID(s.newUID()))
-	m.SetCreationTimestamp(now())
+	m.SetCreationTimestamp(kinds.Now())
 	if !dry { // a dry run keeps it
 		m.SetResourceVersion("")
 	}
-	if k.hasGeneration() && !(k.typed && k.Kind == "CSIDriver") { // whose first change makes it 1
+	if k.HasGeneration() && !(k.Typed && k.Kind == "CSIDriver") { // whose first change makes it 1
 		m.SetGeneration(1)
 	}
-	normalise(obj)
-	setInitialPhase(obj)
+	kinds.Normalise(obj)
+	kinds.SetInitialPhase(obj)
 	if err := s.manage(k, obj, nil); err != nil {
 		return nil, err
 	}
-	if err := k.validate(obj, nil, ""); err != nil {
+	if err := k.Validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
 	by.warn(k, obj, nil)
 	if err := by.check(nil, obj); err != nil {
 		return nil, err
 	}
-	var defined []*kind
+	var defined []*kinds.Kind
 	var accepted *unstructured.Unstructured
 	if k == s.definitions {
-		accepted = startDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
+		accepted = kinds.StartDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
 		s.establish(accepted, m.GetCreationTimestamp())
 		var err error
-		if defined, err = s.serving(accepted); err != nil {
+		if defined, err = kinds.Serving(accepted, s.definitions, s.opts.Schemas); err != nil {
 			return nil, err
 		}
 	}
-	obj = k.toStorage(obj)
+	obj = k.ToStorage(obj)
 	if err := checkSize(obj); err != nil {
 		return nil, err
 	}
@@ -191,22 +186,22 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 
 // alreadyExists returns an AlreadyExists error, which mentions if the existing object is
 // being deleted.
-func alreadyExists(k *kind, there *record) error {
+func alreadyExists(k *kinds.Kind, there *kinds.Record) error {
 	if there == nil {
 		return apierrors.NewAlreadyExists(k.GVR().GroupResource(), "") // deleted in the meantime
 	}
-	err := apierrors.NewAlreadyExists(k.GVR().GroupResource(), there.key.Name)
-	if there.meta.GetDeletionTimestamp() != nil {
+	err := apierrors.NewAlreadyExists(k.GVR().GroupResource(), there.Key.Name)
+	if there.Meta.GetDeletionTimestamp() != nil {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
 	return err
 }
 
 // unstoredRecord wraps an object that is not stored, such as a dry run's result.
-func unstoredRecord(obj runtime.Object) *record {
-	m := metaOf(obj)
+func unstoredRecord(obj runtime.Object) *kinds.Record {
+	m := kinds.MetaOf(obj)
 	version := m.GetResourceVersion()
-	r := newRecord(obj, 0)
+	r := kinds.NewRecord(obj, 0)
 	m.SetResourceVersion(version)
 	return r
 }
@@ -222,7 +217,7 @@ func setNamespace(m metav1.Object, namespace string) error {
 }
 
 // isActive is checkActive for callers that do not hold the storage lock.
-func (s *Server) isActive(k *kind, m metav1.Object) error {
+func (s *Server) isActive(k *kinds.Kind, m metav1.Object) error {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
 	return s.checkActive(k, m)
@@ -231,9 +226,9 @@ func (s *Server) isActive(k *kind, m metav1.Object) error {
 // checkActive rejects new objects in a namespace that does not exist or is terminating, and
 // those of a definition that is terminating. The caller must hold the storage lock, so that the answer stays true until
 // the commit.
-func (s *Server) checkActive(k *kind, m metav1.Object) error {
-	if !k.builtin() {
-		if d := s.storage.find(s.definitions, object.Key{Name: k.String()}); d != nil && d.meta.GetDeletionTimestamp() != nil {
+func (s *Server) checkActive(k *kinds.Kind, m metav1.Object) error {
+	if !k.Builtin() {
+		if d := s.storage.find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
 			return apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
 		}
 	}
@@ -245,8 +240,8 @@ func (s *Server) checkActive(k *kind, m metav1.Object) error {
 	switch {
 	case ns == nil && s.opts.AnyNamespace:
 	case ns == nil:
-		return notFound(s.namespaces, namespace)
-	case ns.meta.GetDeletionTimestamp() != nil:
+		return kinds.NotFound(s.namespaces, namespace)
+	case ns.Meta.GetDeletionTimestamp() != nil:
 		err := apierrors.NewForbidden(k.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()),
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
@@ -254,29 +249,6 @@ func (s *Server) checkActive(k *kind, m metav1.Object) error {
 		return err
 	}
 	return nil
-}
-
-// validateMeta checks names and metadata.
-func (k *kind) validateMeta(m metav1.Object) field.ErrorList {
-	names := validation.NameIsDNSSubdomain
-	switch {
-	case k.Resource.Resource == "namespaces":
-		names = validation.ValidateNamespaceName
-	case k.strict && (k.String() == "services" || k.String() == "statefulsets.apps"):
-		names = validation.NameIsDNSLabel
-	case k.Group == "rbac.authorization.k8s.io" || k.Group == "flowcontrol.apiserver.k8s.io":
-		names = pathSegment
-	}
-	return validation.ValidateObjectMetaAccessor(m, k.Namespaced, names, field.NewPath("metadata"))
-}
-
-// pathSegment validates names that may contain anything a path segment may, such as the
-// colons in role names.
-func pathSegment(name string, prefix bool) []string {
-	if prefix {
-		return content.IsPathSegmentPrefix(name)
-	}
-	return content.IsPathSegmentName(name)
 }
 
 // protectVolume adds the finalizer that keeps a volume, claim or attributes class in use, as the
@@ -293,6 +265,6 @@ func protectVolume(obj runtime.Object) {
 	default:
 		return
 	}
-	m := metaOf(obj)
+	m := kinds.MetaOf(obj)
 	m.SetFinalizers(with(m.GetFinalizers(), finalizer))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	}
 	old := s.storage.get(r.kind, r.key())
 	if old == nil {
-		return notFound(r.kind, r.name)
+		return kinds.NotFound(r.kind, r.name)
 	}
 	if err := s.admitDelete(w, r, old, opts); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case removed && r.kind != s.definitions && !(r.kind.typed && returnedDeleted[r.kind.Kind]):
+	case removed && r.kind != s.definitions && !(r.kind.Typed && kinds.ReturnedDeleted[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}
@@ -64,7 +65,7 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 	}
 	switch r.rep.as {
 	case "":
-		obj, err := r.kind.list(p)
+		obj, err := listOf(r.kind, p)
 		if err != nil {
 			return err
 		}
@@ -112,19 +113,19 @@ func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {
 // delete deletes an object, or marks it for deletion if it has finalizers or a grace
 // period, and runs the garbage collector. seen is the record that the caller read; only its
 // UID must still match.
-func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, err error) {
+func (s *Server) delete(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, err error) {
 	rec, removed, more, err := s.deleteOne(k, seen, opts)
 	s.processGC(more...)
 	if err == nil && !removed && len(opts.DryRun) == 0 {
-		removed = s.storage.get(k, rec.key) == nil // the garbage collector may have removed it
+		removed = s.storage.get(k, rec.Key) == nil // the garbage collector may have removed it
 	}
 	return rec, removed, err
 }
 
 // deleteOne is delete without garbage collection. It returns the writes to process. Pods are
 // marked before they are removed, as on the real server, so that watches see both.
-func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []gcItem, err error) {
-	_, pod := seen.obj.(*corev1.Pod)
+func (s *Server) deleteOne(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, more []gcItem, err error) {
+	_, pod := seen.Obj.(*corev1.Pod)
 	return s.markOrRemove(k, seen, opts, pod)
 }
 
@@ -135,28 +136,28 @@ const betweenWrites = 10 * time.Millisecond
 
 // markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
 // removes it.
-func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions, markFirst bool) (rec *record, removed bool, more []gcItem, err error) {
-	var terminating *record // as marked here
+func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions, markFirst bool) (rec *kinds.Record, removed bool, more []gcItem, err error) {
+	var terminating *kinds.Record // as marked here
 	for {
-		old := s.storage.get(k, seen.key)
-		if gone := old == nil || old.meta.GetUID() != seen.meta.GetUID(); gone && terminating != nil {
+		old := s.storage.get(k, seen.Key)
+		if gone := old == nil || old.Meta.GetUID() != seen.Meta.GetUID(); gone && terminating != nil {
 			return terminating, true, nil, nil // another write removed it
 		} else if gone {
-			return nil, false, nil, notFound(k, seen.key.Name)
+			return nil, false, nil, kinds.NotFound(k, seen.Key.Name)
 		}
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
 			return nil, false, nil, err
 		}
 		finalizers := s.finalizersFor(k, old, opts)
-		grace := gracePeriod(old.obj, opts)
-		remove := len(finalizers) == 0 && grace == 0 && !staysMarked(old.obj)
+		grace := gracePeriod(old.Obj, opts)
+		remove := len(finalizers) == 0 && grace == 0 && !staysMarked(old.Obj)
 		if len(opts.DryRun) > 0 {
 			if remove && !markFirst {
 				return old, true, nil, nil
 			}
 			return unstoredRecord(s.marked(k, old, finalizers, grace)), remove, nil, nil
 		}
-		if markFirst && remove && !terminated(old.meta) {
+		if markFirst && remove && !terminated(old.Meta) {
 			last, ok := s.mark(k, old, nil, 0)
 			if !ok {
 				continue
@@ -167,7 +168,7 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 			}
 		}
 		if remove {
-			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
+			if rec, ok := s.storage.commit(k, old.Key, old, nil); ok {
 				return rec, true, []gcItem{{kind: k, old: old, rec: rec, deleted: true}}, nil
 			}
 			continue
@@ -195,18 +196,18 @@ func staysMarked(obj runtime.Object) bool {
 func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
 
 // mark marks an object for deletion.
-func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*record, bool) {
-	return s.storage.commit(k, old.key, old, s.marked(k, old, finalizers, grace))
+func (s *Server) mark(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) (*kinds.Record, bool) {
+	return s.storage.commit(k, old.Key, old, s.marked(k, old, finalizers, grace))
 }
 
 // marked returns a copy of an object with deletion timestamp, finalizers and grace period. It
 // keeps an earlier timestamp.
-func (s *Server) marked(k *kind, old *record, finalizers []string, grace int64) runtime.Object {
-	next := old.obj.DeepCopyObject()
-	m := metaOf(next)
+func (s *Server) marked(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) runtime.Object {
+	next := old.Obj.DeepCopyObject()
+	m := kinds.MetaOf(next)
 	m.SetFinalizers(finalizers)
 	if before := m.GetDeletionGracePeriodSeconds(); m.GetDeletionTimestamp() == nil || before != nil && grace < *before {
-		at := metav1.Time{Time: now().Add(time.Duration(grace) * time.Second)}
+		at := metav1.Time{Time: kinds.Now().Add(time.Duration(grace) * time.Second)}
 		if m.GetGeneration() > 0 && m.GetDeletionTimestamp() == nil {
 			m.SetGeneration(m.GetGeneration() + 1)
 		}
@@ -218,33 +219,33 @@ func (s *Server) marked(k *kind, old *record, finalizers []string, grace int64) 
 		o.Status.Phase = corev1.NamespaceTerminating
 		o.DeletionGracePeriodSeconds = nil
 	case *unstructured.Unstructured:
-		if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.meta.GetDeletionTimestamp() == nil {
+		if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.Meta.GetDeletionTimestamp() == nil {
 			// The real server marks definitions in code of their own.
-			m.SetGeneration(old.meta.GetGeneration())
+			m.SetGeneration(old.Meta.GetGeneration())
 			m.SetDeletionGracePeriodSeconds(nil)
-			terminateDefinition(o, now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+			kinds.TerminateDefinition(o, kinds.Now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 		}
 	}
 	return next
 }
 
-func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
+func checkPreconditions(k *kinds.Kind, rec *kinds.Record, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	if _, ok := rec.obj.(*corev1.Namespace); ok { // the real server checks them in code of its own
-		if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
-			return updatePreconditionFailed(k, rec.key, "UID", string(*p.UID), string(uid))
+	if _, ok := rec.Obj.(*corev1.Namespace); ok { // the real server checks them in code of its own
+		if uid := rec.Meta.GetUID(); p.UID != nil && *p.UID != uid {
+			return kinds.UpdatePreconditionFailed(k, rec.Key, "UID", string(*p.UID), string(uid))
 		}
-		if v := rec.meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
-			return updatePreconditionFailed(k, rec.key, "ResourceVersion", *p.ResourceVersion, v)
+		if v := rec.Meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
+			return kinds.UpdatePreconditionFailed(k, rec.Key, "ResourceVersion", *p.ResourceVersion, v)
 		}
 		return nil
 	}
-	if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
+	if uid := rec.Meta.GetUID(); p.UID != nil && *p.UID != uid {
 		return deletePreconditionFailed(k, rec, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, uid)
 	}
-	if v := rec.meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
+	if v := rec.Meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
 		return deletePreconditionFailed(k, rec, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, v)
 	}
 	return nil
@@ -252,8 +253,8 @@ func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
 
 // deletePreconditionFailed returns the conflict error for a deletion. The real server names
 // the kind here, not the resource.
-func deletePreconditionFailed(k *kind, rec *record, format string, args ...any) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, rec.key.Name, fmt.Errorf(format, args...))
+func deletePreconditionFailed(k *kinds.Kind, rec *kinds.Record, format string, args ...any) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, rec.Key.Name, fmt.Errorf(format, args...))
 }
 
 // gracePeriod returns the grace period in seconds. Only pods that are assigned to a node
@@ -279,9 +280,9 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 // definition is always marked before it is removed, so that no instances are created while
 // they are deleted. With Options.Strict or NoControllers, propagation policies add their
 // finalizers even without a garbage collector that would remove them.
-func (s *Server) finalizersFor(k *kind, old *record, opts *metav1.DeleteOptions) []string {
-	finalizers := slices.Clone(old.meta.GetFinalizers())
-	if k == s.definitions && (old.meta.GetDeletionTimestamp() == nil || s.hasInstances(old.key.Name)) {
+func (s *Server) finalizersFor(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) []string {
+	finalizers := slices.Clone(old.Meta.GetFinalizers())
+	if k == s.definitions && (old.Meta.GetDeletionTimestamp() == nil || s.hasInstances(old.Key.Name)) {
 		finalizers = with(finalizers, instancesFinalizer)
 	}
 	if !s.opts.CollectGarbage && !s.opts.Strict && !s.opts.NoControllers || opts.PropagationPolicy == nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +26,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 		return false
 	}
 	aggregated := func(r representation) bool {
-		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.encoding == asJSON && r.in.Version == "v2"
+		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.encoding == kinds.JSON && r.in.Version == "v2"
 	}
 	rep, err := negotiate(req, func(r representation) bool { return r.as == "" || len(parts) == 1 && aggregated(r) })
 	if err != nil {
@@ -72,16 +74,16 @@ var groupOrder = strings.Fields(`
 	coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io`)
 
 // discovered returns the kinds in the order of discovery.
-func (s *Server) discovered() []*kind {
-	rank := func(k *kind) int {
+func (s *Server) discovered() []*kinds.Kind {
+	rank := func(k *kinds.Kind) int {
 		if i := slices.Index(groupOrder, k.Group); i >= 0 {
 			return i
 		}
 		return len(groupOrder)
 	}
-	kinds := s.catalog.all()
-	slices.SortStableFunc(kinds, func(a, b *kind) int { return rank(a) - rank(b) })
-	return kinds
+	all := s.catalog.All()
+	slices.SortStableFunc(all, func(a, b *kinds.Kind) int { return rank(a) - rank(b) })
+	return all
 }
 
 // groups returns the API groups with their versions, the preferred one first.
@@ -101,16 +103,16 @@ func (s *Server) groups() (groups []metav1.APIGroup) {
 	return groups
 }
 
-// subresources returns the kind of each subresource by name.
-func (k *kind) subresources() map[string]schema.GroupVersionKind {
+// subresourcesOf returns the kind of each subresource by name.
+func subresourcesOf(k *kinds.Kind) map[string]schema.GroupVersionKind {
 	subs := map[string]schema.GroupVersionKind{}
-	if k.status {
+	if k.Status {
 		subs["status"] = k.GVK()
 	}
-	if k.scale != nil {
+	if k.Scale != nil {
 		subs["scale"] = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	}
-	for name := range objectSubresources[k.String()] {
+	for name := range kinds.ObjectSubresources[k.String()] {
 		subs[name] = k.GVK()
 	}
 	core := func(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }
@@ -152,21 +154,21 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
 	}
-	for _, k := range s.catalog.all() {
+	for _, k := range s.catalog.All() {
 		if k.GVK().GroupVersion() != gv {
 			continue
 		}
 		resource := metav1.APIResource{
-			Name: k.Resource.Resource, SingularName: k.singular, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: k.verbs(),
-			ShortNames: k.shortNames, Categories: k.categories,
+			Name: k.Resource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: k.Verbs(),
+			ShortNames: k.ShortNames, Categories: k.Categories,
 		}
 		if slices.Contains(resource.Verbs, "update") { // it is stored
 			sum := sha256.Sum256([]byte(k.GVK().String()))
 			resource.StorageVersionHash = hex.EncodeToString(sum[:6])
 		}
 		list.APIResources = append(list.APIResources, resource)
-		subs := k.subresources()
-		for _, name := range k.inOrder(subs) {
+		subs := subresourcesOf(k)
+		for _, name := range inOrder(k, subs) {
 			sub := subs[name]
 			r := metav1.APIResource{Name: k.Resource.Resource + "/" + name, Namespaced: k.Namespaced, Kind: sub.Kind, Verbs: verbsOfSubresource(name)}
 			if sub.GroupVersion() != gv {
@@ -179,7 +181,7 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 		list.APIVersion = "" // v1 predates API groups and has none, as on the real server
 	}
 	if len(list.APIResources) == 0 {
-		s.respondError(w, req, notServed())
+		s.respondError(w, req, apierror.NotServed())
 		return
 	}
 	s.respond(w, req, rep, http.StatusOK, list)
@@ -187,9 +189,9 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 
 // inOrder sorts subresource names in the order of the real server, which is reversed for
 // custom resources.
-func (k *kind) inOrder(subs map[string]schema.GroupVersionKind) []string {
+func inOrder(k *kinds.Kind, subs map[string]schema.GroupVersionKind) []string {
 	names := slices.Sorted(maps.Keys(subs))
-	if !k.builtin() {
+	if !k.Builtin() {
 		slices.Reverse(names)
 	}
 	return names
@@ -228,31 +230,31 @@ func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 			g.Versions = append(g.Versions, apidiscoveryv2.APIVersionDiscovery{Version: k.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent})
 		}
 		v := &g.Versions[len(g.Versions)-1]
-		v.Resources = append(v.Resources, k.discovery())
+		v.Resources = append(v.Resources, discoveryOf(k))
 	}
 	return list
 }
 
-func (k *kind) discovery() apidiscoveryv2.APIResourceDiscovery {
+func discoveryOf(k *kinds.Kind) apidiscoveryv2.APIResourceDiscovery {
 	d := apidiscoveryv2.APIResourceDiscovery{
-		Resource: k.Resource.Resource, ResponseKind: k.responseKind(k.GVK()), Scope: apidiscoveryv2.ScopeCluster, SingularResource: k.singular,
-		Verbs: k.verbs(), ShortNames: k.shortNames, Categories: k.categories,
+		Resource: k.Resource.Resource, ResponseKind: responseKindOf(k, k.GVK()), Scope: apidiscoveryv2.ScopeCluster, SingularResource: k.Singular,
+		Verbs: k.Verbs(), ShortNames: k.ShortNames, Categories: k.Categories,
 	}
 	if k.Namespaced {
 		d.Scope = apidiscoveryv2.ScopeNamespace
 	}
-	subs := k.subresources()
-	for _, name := range k.inOrder(subs) {
-		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: k.responseKind(subs[name]), Verbs: verbsOfSubresource(name)})
+	subs := subresourcesOf(k)
+	for _, name := range inOrder(k, subs) {
+		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: responseKindOf(k, subs[name]), Verbs: verbsOfSubresource(name)})
 	}
 	return d
 }
 
-// responseKind returns the kind of a response for aggregated discovery. Built-in kinds have
+// responseKindOf returns the kind of a response for aggregated discovery. Built-in kinds have
 // group and version only if they are not those of the resource.
-func (k *kind) responseKind(of schema.GroupVersionKind) *metav1.GroupVersionKind {
+func responseKindOf(k *kinds.Kind, of schema.GroupVersionKind) *metav1.GroupVersionKind {
 	gvk := metav1.GroupVersionKind(of)
-	if k.builtin() && of.GroupVersion() == k.GVK().GroupVersion() {
+	if k.Builtin() && of.GroupVersion() == k.GVK().GroupVersion() {
 		gvk.Group, gvk.Version = "", ""
 	}
 	return &gvk

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,9 +15,9 @@ import (
 
 // checkEscalation rejects a role, or the binding of a role, with rules that the user does
 // not have. The verbs escalate and bind permit it. old is nil for a new object.
-func (s *Server) checkEscalation(r *request, old *record, obj runtime.Object) error {
+func (s *Server) checkEscalation(r *request, old *kinds.Record, obj runtime.Object) error {
 	u := userOf(r.Context())
-	if !s.opts.RBAC || r.kind.Group != rbacv1.GroupName || slices.Contains(u.Groups, masters) || old != nil && sameExceptGC(old.obj, obj) {
+	if !s.opts.RBAC || r.kind.Group != rbacv1.GroupName || slices.Contains(u.Groups, masters) || old != nil && sameExceptGC(old.Obj, obj) {
 		return nil
 	}
 	var rules []rbacv1.PolicyRule
@@ -50,12 +51,12 @@ func (s *Server) checkEscalation(r *request, old *record, obj runtime.Object) er
 		rules, err = s.rbac.rulesOf(s.storage, *ref, r.namespace)
 		s.storage.mu.Unlock()
 		if err != nil {
-			return notFound(r.kind, ref.Name) // as the real server names it
+			return kinds.NotFound(r.kind, ref.Name) // as the real server names it
 		}
 	}
 	forbidden := func(err error) error {
 		s.denials.add(err.Error())
-		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), metaOf(obj).GetName(), err)
+		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), kinds.MetaOf(obj).GetName(), err)
 	}
 	if missing := s.notHeld(u, r.namespace, rules); len(missing) > 0 {
 		return forbidden(fmt.Errorf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", u.Username, u.Groups, strings.Join(missing, "\n")))
@@ -67,11 +68,11 @@ func (s *Server) checkEscalation(r *request, old *record, obj runtime.Object) er
 	return nil
 }
 
-func recordObject(r *record) runtime.Object {
+func recordObject(r *kinds.Record) runtime.Object {
 	if r == nil {
 		return nil
 	}
-	return r.obj
+	return r.Obj
 }
 
 // sameExceptGC reports whether an update changes at most owner references and finalizers,
@@ -79,7 +80,7 @@ func recordObject(r *record) runtime.Object {
 func sameExceptGC(old, obj runtime.Object) bool {
 	was, is := old.DeepCopyObject(), obj.DeepCopyObject()
 	for _, o := range []runtime.Object{was, is} {
-		m := metaOf(o)
+		m := kinds.MetaOf(o)
 		m.SetOwnerReferences(nil)
 		m.SetFinalizers(nil)
 		m.SetManagedFields(nil)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 )
 
 // ExploreOptions configures [Explore]. The zero value is usable.
@@ -292,8 +294,8 @@ type explored struct {
 // plan counts the writes of the programs and adds the faults of the schedule.
 func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
 	target := r.target()
-	counts := target.writes() && !r.kind.review && !r.dryRun() &&
-		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return named(resource)(r.kind) })
+	counts := target.writes() && !r.kind.Review && !r.dryRun() &&
+		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return kinds.Named(resource)(r.kind) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if counts {

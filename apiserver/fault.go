@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 )
 
 // FaultKind is a way in which a request fails.
@@ -149,7 +151,7 @@ func (f Fault) Validate() error {
 
 // target holds the properties of a request that faults match on.
 type target struct {
-	kind      *kind
+	kind      *kinds.Kind
 	verb      string
 	sub       bool // of a subresource
 	streaming bool // a streaming list
@@ -176,7 +178,7 @@ func (r *request) target() target {
 
 // matches reports whether the fault applies to a request.
 func (f *Fault) matches(t target) bool {
-	return (f.Verb == "" || t.is(f.Verb)) && named(f.Resource)(t.kind) && t.accepts(f.Kind, f.Verb == "list")
+	return (f.Verb == "" || t.is(f.Verb)) && kinds.Named(f.Resource)(t.kind) && t.accepts(f.Kind, f.Verb == "list")
 }
 
 // accepts reports whether a fault kind can affect the request. lists is set if the fault is
@@ -196,11 +198,11 @@ func (t target) accepts(f FaultKind, lists bool) bool {
 	case f == Conflict:
 		return t.writes() && t.verb != "create"
 	case f == AlreadyExists:
-		return t.verb == "create" && !t.sub && !t.kind.review
+		return t.verb == "create" && !t.sub && !t.kind.Review
 	case f == LeaderLost:
 		return t.kind.Kind == "Lease" && (t.verb == "update" || t.verb == "patch")
 	case slices.Contains(writeFaults, f):
-		return t.writes() && !t.kind.review
+		return t.writes() && !t.kind.Review
 	}
 	return true
 }
@@ -391,7 +393,7 @@ func (s *Server) Injected(kind FaultKind) int {
 // Cut drops the connections of all open watches of a resource such as "pods" or
 // "deployments.apps", or of all resources if it is empty. It includes stalled watches and
 // returns their number.
-func (s *Server) Cut(resource string) int { return s.storage.cutWatches(named(resource)) }
+func (s *Server) Cut(resource string) int { return s.storage.cutWatches(kinds.Named(resource)) }
 
 // Compact discards the history except for the last keep changes. Watches and exact lists at
 // older versions then get 410.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ var errorFaults = map[FaultKind]func(f Fault, r *request) error{
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds(f.Wait))}
 		return err
 	},
-	Conflict: func(_ Fault, r *request) error { return conflict(r.kind, r.key()) },
+	Conflict: func(_ Fault, r *request) error { return kinds.Conflict(r.kind, r.key()) },
 	WebhookDown: func(Fault, *request) error {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "webhook.example.com": failed to call webhook: ` +
 			`Post "https://webhook.default.svc:443/admit?timeout=10s": dial tcp 10.96.0.10:443: connect: connection refused`))
@@ -111,7 +112,7 @@ func (s *Server) refuseCreate(r *request) error {
 	if err != nil {
 		return err
 	}
-	m := metaOf(obj)
+	m := kinds.MetaOf(obj)
 	return apierrors.NewAlreadyExists(r.kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.newSuffix()))
 }
 
@@ -121,19 +122,19 @@ func (s *Server) takeLease(r *request) error {
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
-			return notFound(r.kind, r.name)
+			return kinds.NotFound(r.kind, r.name)
 		}
-		lease, ok := old.obj.DeepCopyObject().(*coordinationv1.Lease)
+		lease, ok := old.Obj.DeepCopyObject().(*coordinationv1.Lease)
 		if !ok {
-			return conflict(r.kind, r.key())
+			return kinds.Conflict(r.kind, r.key())
 		}
 		holder, at, transitions := "another-holder", metav1.NowMicro(), int32(1)
 		if t := lease.Spec.LeaseTransitions; t != nil {
 			transitions += *t
 		}
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime, lease.Spec.LeaseTransitions = &holder, &at, &at, &transitions
-		if _, ok := s.storage.commit(r.kind, old.key, old, lease); ok {
-			return conflict(r.kind, r.key())
+		if _, ok := s.storage.commit(r.kind, old.Key, old, lease); ok {
+			return kinds.Conflict(r.kind, r.key())
 		}
 	}
 }

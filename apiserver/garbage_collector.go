@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +26,9 @@ import (
 
 // gcItem is a committed write that the garbage collector has not processed yet.
 type gcItem struct {
-	kind    *kind
-	old     *record // nil for a creation
-	rec     *record // state after the write; the last state for a deletion
+	kind    *kinds.Kind
+	old     *kinds.Record // nil for a creation
+	rec     *kinds.Record // state after the write; the last state for a deletion
 	deleted bool
 }
 
@@ -44,57 +45,57 @@ func (s *Server) processItem(c gcItem) (more []gcItem) {
 	if c.deleted {
 		return s.afterDelete(c.kind, c.rec)
 	}
-	if c.rec.meta.GetDeletionTimestamp() != nil {
+	if c.rec.Meta.GetDeletionTimestamp() != nil {
 		more = append(more, s.processFinalizers(c.kind, c.rec)...)
 	}
 	if !s.opts.CollectGarbage {
 		return more
 	}
-	refs := c.rec.meta.GetOwnerReferences()
+	refs := c.rec.Meta.GetOwnerReferences()
 	if len(refs) > 0 {
 		more = append(more, s.checkOwners(c.kind, c.rec, "")...)
 	}
 	if c.old == nil {
 		return more
 	}
-	for _, ref := range c.old.meta.GetOwnerReferences() {
+	for _, ref := range c.old.Meta.GetOwnerReferences() {
 		if blocksOwner(ref) && !slices.ContainsFunc(refs, func(other metav1.OwnerReference) bool { return other.UID == ref.UID && blocksOwner(other) }) {
-			more = append(more, s.releaseOwner(c.rec.key.Namespace, ref)...)
+			more = append(more, s.releaseOwner(c.rec.Key.Namespace, ref)...)
 		}
 	}
 	return more
 }
 
 // afterDelete handles the dependents, owners and namespace of a deleted object.
-func (s *Server) afterDelete(k *kind, rec *record) (more []gcItem) {
+func (s *Server) afterDelete(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
 	if k == s.definitions {
-		plural, group, _ := strings.Cut(rec.key.Name, ".")
+		plural, group, _ := strings.Cut(rec.Key.Name, ".")
 		more = append(s.undefine(group, plural), s.releaseNames(group)...)
 	}
 	if s.opts.CollectGarbage {
-		for _, d := range s.dependents(rec.meta.GetUID()) {
-			more = append(more, s.checkOwners(d.kind, d.rec, rec.meta.GetUID())...)
+		for _, d := range s.dependents(rec.Meta.GetUID()) {
+			more = append(more, s.checkOwners(d.kind, d.rec, rec.Meta.GetUID())...)
 		}
-		for _, ref := range rec.meta.GetOwnerReferences() {
-			more = append(more, s.releaseOwner(rec.key.Namespace, ref)...)
+		for _, ref := range rec.Meta.GetOwnerReferences() {
+			more = append(more, s.releaseOwner(rec.Key.Namespace, ref)...)
 		}
 	}
-	if !k.builtin() {
+	if !k.Builtin() {
 		more = append(more, s.releaseDefinition(k.String())...)
 	}
-	return append(more, s.releaseNamespace(rec.key.Namespace)...)
+	return append(more, s.releaseNamespace(rec.Key.Namespace)...)
 }
 
 // dependent is an object with an owner reference.
 type dependent struct {
-	kind *kind
-	rec  *record
+	kind *kinds.Kind
+	rec  *kinds.Record
 }
 
 func (s *Server) dependents(owner types.UID) (found []dependent) {
-	for _, k := range s.catalog.storageKinds() {
+	for _, k := range s.catalog.StorageKinds() {
 		for _, rec := range s.storage.all(k, "") {
-			if slices.ContainsFunc(rec.meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
+			if slices.ContainsFunc(rec.Meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
 				found = append(found, dependent{k, rec})
 			}
 		}
@@ -108,22 +109,22 @@ func blocksOwner(ref metav1.OwnerReference) bool {
 }
 
 // inForegroundDeletion reports whether the object is deleted once its dependents are.
-func inForegroundDeletion(rec *record) bool {
-	return rec.meta.GetDeletionTimestamp() != nil && slices.Contains(rec.meta.GetFinalizers(), metav1.FinalizerDeleteDependents)
+func inForegroundDeletion(rec *kinds.Record) bool {
+	return rec.Meta.GetDeletionTimestamp() != nil && slices.Contains(rec.Meta.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
 // checkOwners deletes an object that has no owners left or whose owner is in foreground
 // deletion. If some owners remain, it removes only the dangling references. removed is the
 // UID of an owner that was just deleted, if any.
-func (s *Server) checkOwners(k *kind, seen *record, removed types.UID) []gcItem {
-	rec := s.storage.get(k, seen.key)
-	if rec == nil || rec.meta.GetUID() != seen.meta.GetUID() {
+func (s *Server) checkOwners(k *kinds.Kind, seen *kinds.Record, removed types.UID) []gcItem {
+	rec := s.storage.get(k, seen.Key)
+	if rec == nil || rec.Meta.GetUID() != seen.Meta.GetUID() {
 		return nil
 	}
 	var stays, waiting bool
 	var lost []types.UID
-	for _, ref := range rec.meta.GetOwnerReferences() {
-		owner, known := s.owner(k, rec.key.Namespace, ref)
+	for _, ref := range rec.Meta.GetOwnerReferences() {
+		owner, known := s.owner(k, rec.Key.Namespace, ref)
 		switch {
 		case ref.UID == removed:
 			lost = append(lost, ref.UID)
@@ -142,10 +143,10 @@ func (s *Server) checkOwners(k *kind, seen *record, removed types.UID) []gcItem 
 	case len(lost) == 0:
 		return nil
 	case stays:
-		return s.removeOwners(k, rec.key, lost...)
+		return s.removeOwners(k, rec.Key, lost...)
 	}
 	opts := new(metav1.DeleteOptions)
-	if waiting && len(s.dependents(rec.meta.GetUID())) > 0 {
+	if waiting && len(s.dependents(rec.Meta.GetUID())) > 0 {
 		foreground := metav1.DeletePropagationForeground
 		opts.PropagationPolicy = &foreground
 	}
@@ -156,8 +157,8 @@ func (s *Server) checkOwners(k *kind, seen *record, removed types.UID) []gcItem 
 
 // owner looks up the object that an owner reference of a k object names. known is false if
 // its kind is not served, or if a cluster-scoped object names a namespaced owner.
-func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (owner dependent, known bool) {
-	owner.kind = s.catalog.owner(ref.APIVersion, ref.Kind)
+func (s *Server) owner(k *kinds.Kind, namespace string, ref metav1.OwnerReference) (owner dependent, known bool) {
+	owner.kind = s.catalog.Owner(ref.APIVersion, ref.Kind)
 	if owner.kind == nil || owner.kind.Namespaced && !k.Namespaced {
 		return owner, false
 	}
@@ -165,17 +166,17 @@ func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (ow
 	if owner.kind.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.get(owner.kind, key); rec != nil && rec.meta.GetUID() == ref.UID {
+	if rec := s.storage.get(owner.kind, key); rec != nil && rec.Meta.GetUID() == ref.UID {
 		owner.rec = rec
 	}
 	return owner, true
 }
 
 // processFinalizers acts on the garbage collector's finalizers of a terminating object.
-func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
-	has := func(f string) bool { return slices.Contains(rec.meta.GetFinalizers(), f) }
+func (s *Server) processFinalizers(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
+	has := func(f string) bool { return slices.Contains(rec.Meta.GetFinalizers(), f) }
 	if k == s.namespaces {
-		more = append(more, s.releaseNamespace(rec.key.Name)...)
+		more = append(more, s.releaseNamespace(rec.Key.Name)...)
 	}
 	if k == s.definitions && has(instancesFinalizer) {
 		more = append(more, s.deleteInstances(rec)...)
@@ -183,12 +184,12 @@ func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 	if !s.opts.CollectGarbage {
 		return more
 	}
-	uid := rec.meta.GetUID()
+	uid := rec.Meta.GetUID()
 	if has(metav1.FinalizerOrphanDependents) {
 		for _, d := range s.dependents(uid) {
-			more = append(more, s.removeOwners(d.kind, d.rec.key, uid)...)
+			more = append(more, s.removeOwners(d.kind, d.rec.Key, uid)...)
 		}
-		more = append(more, s.removeFinalizer(k, rec.key, metav1.FinalizerOrphanDependents)...)
+		more = append(more, s.removeFinalizer(k, rec.Key, metav1.FinalizerOrphanDependents)...)
 	}
 	if has(metav1.FinalizerDeleteDependents) {
 		for _, d := range s.dependents(uid) {
@@ -201,7 +202,7 @@ func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 
 // releaseOwner finishes the foreground deletion of an owner if nothing blocks it any more.
 func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcItem {
-	k := s.catalog.owner(ref.APIVersion, ref.Kind)
+	k := s.catalog.Owner(ref.APIVersion, ref.Kind)
 	if k == nil {
 		return nil
 	}
@@ -209,7 +210,7 @@ func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcI
 	if k.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.get(k, key); rec != nil && rec.meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
+	if rec := s.storage.get(k, key); rec != nil && rec.Meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
 		return s.releaseForeground(k, rec)
 	}
 	return nil
@@ -217,17 +218,17 @@ func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcI
 
 // releaseForeground removes the foreground finalizer once no dependent blocks the object.
 // Dependents that themselves wait for the object, in a cycle, do not block it.
-func (s *Server) releaseForeground(k *kind, rec *record) []gcItem {
-	uid := rec.meta.GetUID()
+func (s *Server) releaseForeground(k *kinds.Kind, rec *kinds.Record) []gcItem {
+	uid := rec.Meta.GetUID()
 	var blocking []types.UID
 	for _, d := range s.dependents(uid) {
-		if !slices.ContainsFunc(d.rec.meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid && blocksOwner(ref) }) {
+		if !slices.ContainsFunc(d.rec.Meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid && blocksOwner(ref) }) {
 			continue
 		}
 		if !inForegroundDeletion(d.rec) {
 			return nil
 		}
-		blocking = append(blocking, d.rec.meta.GetUID())
+		blocking = append(blocking, d.rec.Meta.GetUID())
 	}
 	if len(blocking) > 0 {
 		cycle := s.waitingFor(uid)
@@ -235,7 +236,7 @@ func (s *Server) releaseForeground(k *kind, rec *record) []gcItem {
 			return nil
 		}
 	}
-	return s.removeFinalizer(k, rec.key, metav1.FinalizerDeleteDependents)
+	return s.removeFinalizer(k, rec.Key, metav1.FinalizerDeleteDependents)
 }
 
 // waitingFor returns the objects whose foreground deletion waits for the object, directly
@@ -243,11 +244,11 @@ func (s *Server) releaseForeground(k *kind, rec *record) []gcItem {
 func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
 	owners := map[types.UID][]types.UID{} // by the UID of the object that blocks them
 	waiting := map[types.UID]bool{}
-	for _, k := range s.catalog.storageKinds() {
+	for _, k := range s.catalog.StorageKinds() {
 		for _, rec := range s.storage.all(k, "") {
-			id := rec.meta.GetUID()
+			id := rec.Meta.GetUID()
 			waiting[id] = inForegroundDeletion(rec)
-			for _, ref := range rec.meta.GetOwnerReferences() {
+			for _, ref := range rec.Meta.GetOwnerReferences() {
 				if blocksOwner(ref) {
 					owners[id] = append(owners[id], ref.UID)
 				}
@@ -269,7 +270,7 @@ func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
 }
 
 // removeFinalizer removes a finalizer and deletes the object if it was the last one.
-func (s *Server) removeFinalizer(k *kind, key object.Key, finalizer string) []gcItem {
+func (s *Server) removeFinalizer(k *kinds.Kind, key object.Key, finalizer string) []gcItem {
 	return s.updateMeta(k, key, func(m metav1.Object) bool {
 		before := m.GetFinalizers()
 		after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == finalizer })
@@ -279,7 +280,7 @@ func (s *Server) removeFinalizer(k *kind, key object.Key, finalizer string) []gc
 }
 
 // removeOwners removes owner references from a dependent.
-func (s *Server) removeOwners(k *kind, key object.Key, owners ...types.UID) []gcItem {
+func (s *Server) removeOwners(k *kinds.Kind, key object.Key, owners ...types.UID) []gcItem {
 	return s.updateMeta(k, key, func(m metav1.Object) bool {
 		before := m.GetOwnerReferences()
 		after := slices.DeleteFunc(slices.Clone(before), func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
@@ -289,19 +290,19 @@ func (s *Server) removeOwners(k *kind, key object.Key, owners ...types.UID) []gc
 }
 
 // updateMeta is updateObject for an object's metadata.
-func (s *Server) updateMeta(k *kind, key object.Key, change func(metav1.Object) bool) []gcItem {
-	return s.updateObject(k, key, func(obj runtime.Object) bool { return change(metaOf(obj)) })
+func (s *Server) updateMeta(k *kinds.Kind, key object.Key, change func(metav1.Object) bool) []gcItem {
+	return s.updateObject(k, key, func(obj runtime.Object) bool { return change(kinds.MetaOf(obj)) })
 }
 
 // updateObject changes an object, retrying on conflict. change returns false if there is
 // nothing to do.
-func (s *Server) updateObject(k *kind, key object.Key, change func(runtime.Object) bool) []gcItem {
+func (s *Server) updateObject(k *kinds.Kind, key object.Key, change func(runtime.Object) bool) []gcItem {
 	for {
 		old := s.storage.get(k, key)
 		if old == nil {
 			return nil
 		}
-		next := old.obj.DeepCopyObject()
+		next := old.Obj.DeepCopyObject()
 		if !change(next) {
 			return nil
 		}
@@ -313,7 +314,7 @@ func (s *Server) updateObject(k *kind, key object.Key, change func(runtime.Objec
 
 // content returns the objects in a namespace.
 func (s *Server) content(namespace string) (found []dependent) {
-	for _, k := range s.catalog.storageKinds() {
+	for _, k := range s.catalog.StorageKinds() {
 		if k.Namespaced {
 			for _, rec := range s.storage.all(k, namespace) {
 				found = append(found, dependent{k, rec})
@@ -333,7 +334,7 @@ func (s *Server) deleteContent(namespace string) (more []gcItem, remaining []dep
 			break
 		}
 		for _, o := range remaining {
-			if (o.kind.String() == "pods") == pods && !terminated(o.rec.meta) {
+			if (o.kind.String() == "pods") == pods && !terminated(o.rec.Meta) {
 				_, _, then, _ := s.deleteOne(o.kind, o.rec, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
 				more = append(more, then...)
 			}
@@ -352,11 +353,11 @@ func (s *Server) releaseNamespace(name string) []gcItem {
 		return nil
 	}
 	ns := s.storage.get(s.namespaces, object.Key{Name: name})
-	if ns == nil || ns.meta.GetDeletionTimestamp() == nil || !slices.Contains(ns.obj.(*corev1.Namespace).Spec.Finalizers, corev1.FinalizerKubernetes) {
+	if ns == nil || ns.Meta.GetDeletionTimestamp() == nil || !slices.Contains(ns.Obj.(*corev1.Namespace).Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return nil
 	}
 	more, remaining := s.deleteContent(name)
-	return append(more, s.updateObject(s.namespaces, ns.key, func(obj runtime.Object) bool {
+	return append(more, s.updateObject(s.namespaces, ns.Key, func(obj runtime.Object) bool {
 		ns := obj.(*corev1.Namespace)
 		changed := setNamespaceConditions(ns, remaining)
 		if len(remaining) > 0 {

@@ -4,7 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case first == "api" || first == "apis":
 		group, more, _ := strings.Cut(rest, "/")
 		version, _, _ := strings.Cut(more, "/")
-		if first == "apis" && group != "" && !s.catalog.has(group, version) {
+		if first == "apis" && group != "" && !s.catalog.Has(group, version) {
 			s.pageNotFound(w, req)
 			return
 		}
@@ -58,8 +59,8 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		s.respondError(w, req, err)
 		return
 	}
-	if r.kind.deprecated != "" {
-		addWarning(w, r.kind.deprecated)
+	if r.kind.Deprecated != "" {
+		addWarning(w, r.kind.Deprecated)
 	}
 	faults := s.faults.pick(r.target())
 	if p := processOf(req); p != nil && p.plan != nil {
@@ -103,11 +104,11 @@ func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) 
 	case "deletecollection":
 		return s.serveDeleteCollection(w, r)
 	}
-	return notAllowed()
+	return apierror.NotAllowed()
 }
 
 // send responds with one object in the negotiated representation.
-func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) error {
+func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *kinds.Record) error {
 	if r.rep.as == "" && !r.rep.pretty {
 		raw, err := s.codecs.record(r.kind, r.rep.encoding, rec)
 		if err != nil {
@@ -116,10 +117,10 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) 
 		s.respondRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
 		return nil
 	}
-	obj := r.kind.present(rec)
+	obj := r.kind.Present(rec)
 	switch r.rep.as {
 	case "Table":
-		obj = s.table(r, page{records: []*record{rec}, version: rec.version}, true)
+		obj = s.table(r, page{records: []*kinds.Record{rec}, version: rec.Version}, true)
 	case "PartialObjectMetadata":
 		obj = partial(rec, r.rep.in)
 	case "":
@@ -140,13 +141,9 @@ func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
 	}
 	rec := s.storage.get(r.kind, r.key())
 	if rec == nil {
-		return notFound(r.kind, r.name)
+		return kinds.NotFound(r.kind, r.name)
 	}
 	return s.send(w, r, http.StatusOK, rec)
-}
-
-func notFound(k *kind, name string) error {
-	return apierrors.NewNotFound(k.GVR().GroupResource(), name)
 }
 
 func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaults) error {
@@ -155,7 +152,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 		return err
 	}
 	if f, ok := faults[StaleCache]; ok {
-		opts.ResourceVersion, opts.ResourceVersionMatch = formatVersion(s.storage.ago(f.Wait)), metav1.ResourceVersionMatchExact
+		opts.ResourceVersion, opts.ResourceVersionMatch = kinds.FormatVersion(s.storage.ago(f.Wait)), metav1.ResourceVersionMatchExact
 		opts.Limit = 0 // as at version "0"
 	}
 	var p page
@@ -172,13 +169,13 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 	case "PartialObjectMetadataList":
 		s.respond(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
 	case "":
-		list, err := r.kind.list(p)
+		list, err := listOf(r.kind, p)
 		if err != nil {
 			return err
 		}
 		s.respond(w, r.Request, r.rep, http.StatusOK, list)
 	default:
-		list, err := r.kind.list(p)
+		list, err := listOf(r.kind, p)
 		if err != nil {
 			return err
 		}
@@ -188,13 +185,13 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 }
 
 // respondDeleted responds to a deletion with a Status.
-func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *record) {
+func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *kinds.Record) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Group: r.kind.Group, Kind: r.kind.Resource.Resource, Name: r.name},
 	}
 	if rec != nil {
-		status.Details.UID = rec.meta.GetUID()
+		status.Details.UID = rec.Meta.GetUID()
 	}
 	rep := r.rep
 	rep.as = ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,25 +19,25 @@ import (
 
 // kindOf returns the kind of an object, from its apiVersion and kind or else its Go type, which is a built-in
 // one or has a method APIResource.
-func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
+func (s *Server) kindOf(obj runtime.Object) (*kinds.Kind, error) {
 	if isNil(obj) {
 		return nil, errors.New("apiserver: the object is nil")
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Kind != "" {
-		return s.catalog.byKind(gvk)
+		return s.catalog.ByKind(gvk)
 	}
 	if isDefinition(obj) {
 		return s.definitions, nil
 	}
 	if described, ok := obj.(interface{ APIResource() object.Resource }); ok {
-		return s.catalog.get(described.APIResource().GVR())
+		return s.catalog.Get(described.APIResource().GVR())
 	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: no kind for object of type %T: %w", obj, err)
 	}
-	return s.catalog.byKind(kinds[0])
+	return s.catalog.ByKind(kinds[0])
 }
 
 func isNil(obj runtime.Object) bool {
@@ -54,12 +55,12 @@ func isDefinition(obj runtime.Object) bool {
 
 // own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted.
 // Other Go types, such as those of custom resources, are converted through their JSON fields.
-func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
+func (s *Server) own(obj runtime.Object) (k *kinds.Kind, _ runtime.Object, err error) {
 	k, err = s.kindOf(obj)
 	if err != nil {
 		return nil, nil, err
 	}
-	if k.review {
+	if k.Review {
 		return nil, nil, fmt.Errorf("apiserver: objects of kind %s are not stored", k.Kind)
 	}
 	defer func() {
@@ -68,12 +69,12 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 			err = fmt.Errorf("apiserver: reading a %s from a %T: %v", k.Kind, obj, p)
 		}
 	}()
-	if into := k.empty(); reflect.TypeOf(obj) == reflect.TypeOf(into) {
+	if into := k.Empty(); reflect.TypeOf(obj) == reflect.TypeOf(into) {
 		obj = obj.DeepCopyObject()
 	} else {
 		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 		if err == nil {
-			err = fromTree(runtime.DeepCopyJSON(tree), into)
+			err = kinds.FromTree(runtime.DeepCopyJSON(tree), into)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
@@ -82,17 +83,17 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		obj = into
 	}
 	if !k.Namespaced {
-		metaOf(obj).SetNamespace("")
+		kinds.MetaOf(obj).SetNamespace("")
 	}
-	manifest := k == s.definitions && !hasStoredVersions(obj)
-	if k.typed {
-		obj = k.toStorage(obj)
+	manifest := k == s.definitions && !kinds.HasStoredVersions(obj)
+	if k.Typed {
+		obj = k.ToStorage(obj)
 	}
-	if err := k.admit(obj); err != nil {
+	if err := k.Admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
 	}
 	if manifest {
-		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
+		kinds.SetStatus(obj, nil) // the default of the stored versions is not what the server recorded
 	}
 	return k, obj, nil
 }
@@ -108,8 +109,8 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 }
 
 // createOwned is Create for the result of own.
-func (s *Server) createOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
-	m := metaOf(obj)
+func (s *Server) createOwned(k *kinds.Kind, obj runtime.Object) (runtime.Object, error) {
+	m := kinds.MetaOf(obj)
 	if k.Namespaced && m.GetNamespace() == "" {
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
@@ -117,7 +118,7 @@ func (s *Server) createOwned(k *kind, obj runtime.Object) (runtime.Object, error
 	if err != nil {
 		return nil, err
 	}
-	return k.present(rec), nil
+	return k.Present(rec), nil
 }
 
 // Update replaces an object, including its status, and returns it as stored. If the object
@@ -131,14 +132,14 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 }
 
 // updateOwned is Update for the result of own.
-func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
-	key := object.Key{Namespace: metaOf(obj).GetNamespace(), Name: metaOf(obj).GetName()}
+func (s *Server) updateOwned(k *kinds.Kind, obj runtime.Object) (runtime.Object, error) {
+	key := object.Key{Namespace: kinds.MetaOf(obj).GetNamespace(), Name: kinds.MetaOf(obj).GetName()}
 	for {
 		old := s.storage.get(k, key)
 		if old == nil {
-			return nil, notFound(k, key.Name)
+			return nil, kinds.NotFound(k, key.Name)
 		}
-		next, err := s.ownership.updated(k, "", k.working(old), obj.DeepCopyObject(), "tarn")
+		next, err := s.ownership.updated(k, "", k.Working(old), obj.DeepCopyObject(), "tarn")
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error
 		if rec, ok, err := s.store(k, old, next); err != nil {
 			return nil, err
 		} else if ok {
-			return k.present(rec), nil
+			return k.Present(rec), nil
 		}
 	}
 }
@@ -161,10 +162,10 @@ func (s *Server) Delete(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	key := object.Key{Namespace: metaOf(obj).GetNamespace(), Name: metaOf(obj).GetName()}
+	key := object.Key{Namespace: kinds.MetaOf(obj).GetNamespace(), Name: kinds.MetaOf(obj).GetName()}
 	old := s.storage.get(k, key)
 	if old == nil {
-		return notFound(k, key.Name)
+		return kinds.NotFound(k, key.Name)
 	}
 	var atOnce int64
 	_, _, more, err := s.markOrRemove(k, old, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce}, false)
@@ -174,7 +175,7 @@ func (s *Server) Delete(obj runtime.Object) error {
 
 // Get returns an object as stored, or a NotFound error. The caller must not modify it.
 func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.Object, error) {
-	k, err := s.catalog.get(gvr)
+	k, err := s.catalog.Get(gvr)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
-	return k.present(rec), nil
+	return k.Present(rec), nil
 }
 
 // Watches returns the number of open watches of a resource, or of all resources if it is
@@ -190,7 +191,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 func (s *Server) Watches(resource string) (n int) {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
-	is := named(resource)
+	is := kinds.Named(resource)
 	for _, b := range s.storage.buckets {
 		for w := range b.watchers {
 			if is(w.kind) {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -22,7 +24,7 @@ import (
 const freshness = 3 * time.Second
 
 type page struct {
-	records   []*record
+	records   []*kinds.Record
 	version   uint64
 	next      string            // continue token; empty on the last page
 	remaining *int64            // number of items after this page, if known
@@ -67,7 +69,7 @@ func parseToken(s string) (t token, err error) {
 
 // list returns one page, with the API's semantics of resourceVersion, resourceVersionMatch,
 // limit and continue.
-func (s *storage) list(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions) (page, error) {
+func (s *storage) list(ctx context.Context, k *kinds.Kind, sel selection, opts *internalversion.ListOptions) (page, error) {
 	at, limit, err := s.place(ctx, opts)
 	if err != nil {
 		return page{}, err
@@ -80,7 +82,7 @@ func (s *storage) list(ctx context.Context, k *kind, sel selection, opts *intern
 }
 
 // choose returns the candidate records for a page and the position they are from.
-func (s *storage) choose(k *kind, sel selection, at position, opts *internalversion.ListOptions) ([]*record, position, error) {
+func (s *storage) choose(k *kinds.Kind, sel selection, at position, opts *internalversion.ListOptions) ([]*kinds.Record, position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.version == 0 {
@@ -154,27 +156,27 @@ func (s *storage) await(ctx context.Context, version uint64) error {
 
 // copy returns the records of a namespace, or of all namespaces, starting at a position.
 // The caller must hold the lock. Selectors may be slow and are applied later, without it.
-func (s *storage) copy(k *kind, namespace string, at position) []*record {
+func (s *storage) copy(k *kinds.Kind, namespace string, at position) []*kinds.Record {
 	records := s.state(k, at.version)
 	from := at.from
 	if first := (object.Key{Namespace: namespace}); from.Compare(first) < 0 {
 		from = first
 	}
-	i := sort.Search(len(records), func(i int) bool { return records[i].key.Compare(from) >= 0 })
+	i := sort.Search(len(records), func(i int) bool { return records[i].Key.Compare(from) >= 0 })
 	n := len(records)
 	if namespace != "" {
-		n = sort.Search(n, func(i int) bool { return records[i].key.Namespace > namespace })
+		n = sort.Search(n, func(i int) bool { return records[i].Key.Namespace > namespace })
 	}
 	return slices.Clone(records[i:max(i, n)])
 }
 
 // page applies the selection and the limit to the records at a position.
-func (at position) page(k *kind, sel selection, records []*record, limit int64) page {
+func (at position) page(k *kinds.Kind, sel selection, records []*kinds.Record, limit int64) page {
 	p := page{version: at.version, shard: sel.shardInfo()}
 	for i, r := range records {
 		// Items after a full page are not examined, so the next page may be empty.
 		if limit > 0 && int64(len(p.records)) == limit {
-			p.next = token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.key.Namespace, Name: r.key.Name}.String()
+			p.next = token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.Key.Namespace, Name: r.Key.Name}.String()
 			if sel.everything() {
 				n := int64(len(records) - i)
 				p.remaining = &n
@@ -191,23 +193,23 @@ func (at position) page(k *kind, sel selection, records []*record, limit int64) 
 // state returns the sorted records of a kind at a version. The latest state is the bucket's
 // own slice, valid only while the lock is held. An older state is derived by undoing
 // changes.
-func (s *storage) state(k *kind, version uint64) []*record {
+func (s *storage) state(k *kinds.Kind, version uint64) []*kinds.Record {
 	now := s.bucket(k).records
 	if version >= s.version {
 		return now
 	}
-	undone := map[object.Key]*record{}
+	undone := map[object.Key]*kinds.Record{}
 	for i := len(s.log) - 1; i >= 0 && s.log[i].version > version; i-- {
-		if c := &s.log[i]; c.kind == k.storage {
+		if c := &s.log[i]; c.kind == k.Storage {
 			undone[c.key()] = c.old
 		}
 	}
 	if len(undone) == 0 {
 		return now
 	}
-	then := make([]*record, 0, len(now)+len(undone))
+	then := make([]*kinds.Record, 0, len(now)+len(undone))
 	for _, r := range now {
-		if _, changed := undone[r.key]; !changed {
+		if _, changed := undone[r.Key]; !changed {
 			then = append(then, r)
 		}
 	}
@@ -216,7 +218,7 @@ func (s *storage) state(k *kind, version uint64) []*record {
 			then = append(then, r)
 		}
 	}
-	sort.Slice(then, func(i, j int) bool { return then[i].key.Compare(then[j].key) < 0 })
+	sort.Slice(then, func(i, j int) bool { return then[i].Key.Compare(then[j].Key) < 0 })
 	return then
 }
 
@@ -227,7 +229,7 @@ func parseVersion(text string) (uint64, error) {
 	}
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, failed(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", text, err))
+		return 0, apierror.Failed(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", text, err))
 	}
 	return v, nil
 }

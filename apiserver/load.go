@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/internal/manifest"
 	"github.com/tarnproject/tarn/object"
 	batchv1 "k8s.io/api/batch/v1"
@@ -120,7 +121,7 @@ func (s *Server) validateDefinitions(objs []runtime.Object) []runtime.Object {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				k, obj, err := s.own(objs[i])
 				if err == nil {
-					_ = k.validate(obj, nil, "") // creating it returns the error
+					_ = k.Validate(obj, nil, "") // creating it returns the error
 					owned[i] = obj
 				}
 			}
@@ -171,7 +172,7 @@ type loadedOwners struct {
 // loadedOwned is a stored object with the owner references of its argument. Its labels or the
 // references may have UIDs of other arguments.
 type loadedOwned struct {
-	kind   *kind
+	kind   *kinds.Kind
 	stored metav1.Object
 	refs   []metav1.OwnerReference
 }
@@ -190,10 +191,10 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 			return err
 		}
 	}
-	m := metaOf(owned)
+	m := kinds.MetaOf(owned)
 	uid, refs := m.GetUID(), m.GetOwnerReferences()
 	m.SetOwnerReferences(nil)
-	if k.strict {
+	if k.Strict {
 		builtin.Import(owned, nil)
 	}
 	made, err := s.createOwned(k, owned)
@@ -202,18 +203,18 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 		if k, owned, err = s.own(obj); err != nil { // createOwned has changed the other copy
 			return err
 		}
-		m = metaOf(owned)
+		m = kinds.MetaOf(owned)
 		m.SetNamespace(namespace)
 		m.SetOwnerReferences(nil)
 		m.SetResourceVersion("")
 		m.SetUID("")
 		if old := s.storage.get(k, object.Key{Namespace: namespace, Name: m.GetName()}); old != nil {
-			before := k.working(old).DeepCopyObject()
-			if k.strict {
+			before := k.Working(old).DeepCopyObject()
+			if k.Strict {
 				builtin.Import(owned, before)
 			}
-			if k.status && !hasStatus(obj) {
-				setStatus(owned, before)
+			if k.Status && !kinds.HasStatus(obj) {
+				kinds.SetStatus(owned, before)
 			}
 		}
 		made, err = s.updateOwned(k, owned)
@@ -221,12 +222,12 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 	if err != nil {
 		return err
 	}
-	stored := metaOf(made)
+	stored := kinds.MetaOf(made)
 	if uid != "" {
 		owners.uids[uid] = stored.GetUID()
 	}
-	if len(refs) > 0 || k.strict && len(stored.GetLabels()) > 0 {
-		owners.left = append(owners.left, loadedOwned{k.storage, stored, refs})
+	if len(refs) > 0 || k.Strict && len(stored.GetLabels()) > 0 {
+		owners.left = append(owners.left, loadedOwned{k.Storage, stored, refs})
 	}
 	return nil
 }
@@ -243,7 +244,7 @@ func (s *Server) restoreUIDs(owned loadedOwned, uids map[types.UID]types.UID) {
 	labels := maps.Clone(owned.stored.GetLabels())
 	relabelled := false
 	for _, name := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
-		if uid := uids[types.UID(labels[name])]; owned.kind.strict && uid != "" {
+		if uid := uids[types.UID(labels[name])]; owned.kind.Strict && uid != "" {
 			labels[name], relabelled = string(uid), true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +32,7 @@ type ownership struct {
 }
 
 type managerKey struct {
-	kind        *kind
+	kind        *kinds.Kind
 	subresource string
 }
 
@@ -38,14 +40,14 @@ func newOwnership() *ownership {
 	return &ownership{managers: map[managerKey]*managedfields.FieldManager{}}
 }
 
-func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldManager, error) {
+func (o *ownership) manager(k *kinds.Kind, subresource string) (*managedfields.FieldManager, error) {
 	key := managerKey{k, subresource}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if m := o.managers[key]; m != nil {
 		return m, nil
 	}
-	m, err := k.fieldManager(subresource)
+	m, err := newFieldManager(k, subresource)
 	if err != nil {
 		return nil, fmt.Errorf("creating the field manager of %v: %w", k.GVK(), err)
 	}
@@ -54,7 +56,7 @@ func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldMa
 }
 
 // forget drops the field managers of kinds that are no longer served.
-func (o *ownership) forget(kinds []*kind) {
+func (o *ownership) forget(kinds []*kinds.Kind) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key := range o.managers {
@@ -67,19 +69,19 @@ func (o *ownership) forget(kinds []*kind) {
 // builtinTypes has the types of the built-in kinds.
 var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
-// fieldManager returns the field manager for a version of a resource.
-func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
+// newFieldManager returns the field manager for a version of a resource.
+func newFieldManager(k *kinds.Kind, subresource string) (*managedfields.FieldManager, error) {
 	types := managedfields.NewDeducedTypeConverter()
 	gv := k.GVK().GroupVersion()
-	filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(gv.String()): k.writes(subresource)}
-	if k.typed {
-		if k != scaleKind { // the apply configurations have no schema of it
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(gv.String()): writableBy(k, subresource)}
+	if k.Typed {
+		if k != kinds.ScaleKind { // the apply configurations have no schema of it
 			types = builtinTypes()
 		}
-		return managedfields.NewDefaultFieldManager(types, typedVersions{scheme.Scheme}, defaulting{k}, scheme.Scheme, k.GVK(), k.storage.GVK().GroupVersion(), subresource, filters)
+		return managedfields.NewDefaultFieldManager(types, typedVersions{scheme.Scheme}, defaulting{k}, scheme.Scheme, k.GVK(), k.Storage.GVK().GroupVersion(), subresource, filters)
 	}
-	if k.schema != nil {
-		if t, err := k.schema.TypeConverter(); err != nil {
+	if k.Schema != nil {
+		if t, err := k.Schema.TypeConverter(); err != nil {
 			return nil, err
 		} else if t != nil {
 			types = t
@@ -88,8 +90,8 @@ func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 	return managedfields.NewDefaultCRDFieldManager(types, customVersions{scheme.Scheme, k}, defaulting{k}, unstructuredCreator{}, k.GVK(), gv, subresource, filters)
 }
 
-// writes returns a filter for the fields that a write can change. Others do not get an owner.
-func (k *kind) writes(subresource string) fieldpath.Filter {
+// writableBy returns a filter for the fields that a write can change. Others do not get an owner.
+func writableBy(k *kinds.Kind, subresource string) fieldpath.Filter {
 	var ignored []fieldpath.Path
 	ignore := func(path ...any) { ignored = append(ignored, fieldpath.MakePathOrDie(path...)) }
 	signing := k.String() == "certificatesigningrequests.certificates.k8s.io"
@@ -97,7 +99,7 @@ func (k *kind) writes(subresource string) fieldpath.Filter {
 	case "status", "approval":
 		ignore("spec")
 		switch {
-		case !k.typed || statusOnly[k.Kind]:
+		case !k.Typed || kinds.StatusOnly[k.Kind]:
 			ignore("metadata")
 		case k.Kind == "Pod":
 			ignore("metadata", "deletionTimestamp")
@@ -108,7 +110,7 @@ func (k *kind) writes(subresource string) fieldpath.Filter {
 			ignore("status", "certificate")
 		}
 	case "", "finalize":
-		if k.status {
+		if k.Status {
 			ignore("status")
 		}
 		if signing {
@@ -118,17 +120,9 @@ func (k *kind) writes(subresource string) fieldpath.Filter {
 	return fieldpath.NewExcludeSetFilter(fieldpath.NewSet(ignored...))
 }
 
-// blank returns the object that a new one is compared with.
-func (k *kind) blank() runtime.Object {
-	if k.typed {
-		return k.storage.empty()
-	}
-	return k.empty()
-}
-
 // applied merges an apply configuration into live and updates the managed fields. A
 // conflict is an API error that names the other managers.
-func (o *ownership) applied(k *kind, subresource string, live runtime.Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+func (o *ownership) applied(k *kinds.Kind, subresource string, live runtime.Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	m, err := o.manager(k, subresource)
 	if err != nil {
 		return nil, err
@@ -138,18 +132,18 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 			return nil, err
 		}
-		return nil, failed(err.Error())
+		return nil, apierror.Failed(err.Error())
 	}
 	return obj, nil
 }
 
 // updated updates the managed fields of next after another write. The manager is empty if applied
 // has done so.
-func (o *ownership) updated(k *kind, subresource string, live, next runtime.Object, manager string) (runtime.Object, error) {
+func (o *ownership) updated(k *kinds.Kind, subresource string, live, next runtime.Object, manager string) (runtime.Object, error) {
 	if manager == "" {
 		return next, nil
 	}
-	if is, was := metaOf(next), metaOf(live); was.GetUID() != "" && len(was.GetManagedFields())+len(is.GetManagedFields()) == 0 {
+	if is, was := kinds.MetaOf(next), kinds.MetaOf(live); was.GetUID() != "" && len(was.GetManagedFields())+len(is.GetManagedFields()) == 0 {
 		is.SetManagedFields(nil) // not tracked since its creation
 		return next, nil
 	}
@@ -163,7 +157,7 @@ func (o *ownership) updated(k *kind, subresource string, live, next runtime.Obje
 // keepTimes restores the times in the managed fields of next if nothing else in it differs from
 // live, so that a write without an effect changes nothing.
 func keepTimes(live, next runtime.Object) {
-	was, is := metaOf(live).GetManagedFields(), metaOf(next).GetManagedFields()
+	was, is := kinds.MetaOf(live).GetManagedFields(), kinds.MetaOf(next).GetManagedFields()
 	sameTime := func(a, b metav1.ManagedFieldsEntry) bool { return a.Time.Equal(b.Time) }
 	if len(was) != len(is) || slices.EqualFunc(was, is, sameTime) {
 		return
@@ -175,9 +169,9 @@ func keepTimes(live, next runtime.Object) {
 	if !equality.Semantic.DeepEqual(was, then) {
 		return
 	}
-	metaOf(next).SetManagedFields(then)
+	kinds.MetaOf(next).SetManagedFields(then)
 	if !equality.Semantic.DeepEqual(live, next) {
-		metaOf(next).SetManagedFields(is)
+		kinds.MetaOf(next).SetManagedFields(is)
 	}
 }
 
@@ -199,7 +193,7 @@ func (s typedVersions) ConvertToVersion(in runtime.Object, target runtime.GroupV
 	if u, ok := in.(*unstructured.Unstructured); ok {
 		obj, err := s.New(gvk)
 		if err == nil {
-			err = fromTree(u.Object, obj)
+			err = kinds.FromTree(u.Object, obj)
 		}
 		if err != nil {
 			return nil, err
@@ -207,7 +201,7 @@ func (s typedVersions) ConvertToVersion(in runtime.Object, target runtime.GroupV
 		in = obj
 	}
 	if gv, ok := target.(schema.GroupVersion); ok {
-		if out := converted(in, gv); out.GetObjectKind().GroupVersionKind().GroupVersion() == gv {
+		if out := kinds.Converted(in, gv); out.GetObjectKind().GroupVersionKind().GroupVersion() == gv {
 			return out, nil
 		}
 	}
@@ -217,7 +211,7 @@ func (s typedVersions) ConvertToVersion(in runtime.Object, target runtime.GroupV
 // customVersions converts between the versions of a custom resource: only apiVersion differs.
 type customVersions struct {
 	*runtime.Scheme
-	kind *kind
+	kind *kinds.Kind
 }
 
 // ConvertToVersion implements [runtime.ObjectConvertor]. Like that of kube-apiserver, its error for an
@@ -228,7 +222,7 @@ func (c customVersions) ConvertToVersion(in runtime.Object, target runtime.Group
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", from, target)
-	case !slices.Contains(c.kind.versions, to.Version):
+	case !slices.Contains(c.kind.Versions, to.Version):
 		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
 	case to == from:
 		return in, nil
@@ -239,13 +233,13 @@ func (c customVersions) ConvertToVersion(in runtime.Object, target runtime.Group
 }
 
 // defaulting is a [runtime.ObjectDefaulter] for objects of a kind.
-type defaulting struct{ kind *kind }
+type defaulting struct{ kind *kinds.Kind }
 
 // Default implements [runtime.ObjectDefaulter].
 func (d defaulting) Default(obj runtime.Object) {
-	if u, ok := obj.(*unstructured.Unstructured); ok && d.kind.schema != nil {
-		d.kind.schema.Default(u)
-	} else if d.kind.strict {
+	if u, ok := obj.(*unstructured.Unstructured); ok && d.kind.Schema != nil {
+		d.kind.Schema.Default(u)
+	} else if d.kind.Strict {
 		builtin.Default(obj)
 	}
 }

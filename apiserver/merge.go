@@ -4,24 +4,19 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// statusOnly lists the built-in kinds whose status subresource ignores metadata. That of
-// custom resources always does.
-var statusOnly = stringSet(`
-	DeviceTaintRule FlowSchema PodCertificateRequest PodGroup PriorityLevelConfiguration ResourceClaim
-	ResourcePoolStatusRequest ServiceCIDR StorageVersion StorageVersionMigration ValidatingAdmissionPolicy VolumeAttachment`)
-
-// merge returns the object that a write of next results in: through a subresource, only the
+// mergeWrite returns the object that a write of next results in: through a subresource, only the
 // fields of that subresource change. It may modify next, and shares memory with it.
-func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Object {
+func mergeWrite(k *kinds.Kind, subresource string, before, next runtime.Object) runtime.Object {
 	old := before.DeepCopyObject()
 	if subresource == "" || subresource == "finalize" {
-		if k.status {
-			setStatus(next, old)
+		if k.Status {
+			kinds.SetStatus(next, old)
 		}
 		switch o := next.(type) {
 		case *corev1.Namespace:
@@ -37,8 +32,8 @@ func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Ob
 	withMeta := false
 	switch subresource {
 	case "status":
-		withMeta = k.typed && !statusOnly[k.Kind]
-		setStatus(merged, next)
+		withMeta = k.Typed && !kinds.StatusOnly[k.Kind]
+		kinds.SetStatus(merged, next)
 	case "approval":
 		withMeta = true
 		if m, ok := merged.(*certificatesv1.CertificateSigningRequest); ok { // not of another version
@@ -48,20 +43,20 @@ func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Ob
 		merged.(*corev1.Pod).Spec.EphemeralContainers = next.(*corev1.Pod).Spec.EphemeralContainers
 	case "resize":
 		pod, sized := &merged.(*corev1.Pod).Spec, &next.(*corev1.Pod).Spec
-		if k.strict && !(sameNames(pod.Containers, sized.Containers) && sameNames(pod.InitContainers, sized.InitContainers)) {
+		if k.Strict && !(sameNames(pod.Containers, sized.Containers) && sameNames(pod.InitContainers, sized.InitContainers)) {
 			pod.Containers, pod.InitContainers = sized.Containers, sized.InitContainers // validation rejects them
 			break
 		}
 		resize(pod, sized)
 	}
-	m := metaOf(merged)
+	m := kinds.MetaOf(merged)
 	if withMeta {
 		owners := m.GetOwnerReferences()
 		reflect.ValueOf(merged).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(next).Elem().FieldByName("ObjectMeta"))
 		if k.Kind == "Pod" {
 			m.SetOwnerReferences(owners)
 		}
-	} else if managed := metaOf(next).GetManagedFields(); len(managed) > 0 {
+	} else if managed := kinds.MetaOf(next).GetManagedFields(); len(managed) > 0 {
 		m.SetManagedFields(managed)
 	}
 	switch o := merged.(type) {

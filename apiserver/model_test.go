@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
@@ -24,19 +25,19 @@ type state map[object.Key]string
 // model records the state at every version.
 type model struct {
 	s         *storage
-	kinds     [2]*kind
+	kinds     [2]*kinds.Kind
 	versions  []uint64
 	states    map[uint64][2]state
 	compacted uint64
 }
 
 func newModel(limit int) *model {
-	of := func(name string) *kind {
-		k := &kind{Resource: object.Resource{Version: "v1", Resource: name, Kind: "ConfigMap", Namespaced: true}}
-		k.storage = k
+	of := func(name string) *kinds.Kind {
+		k := &kinds.Kind{Resource: object.Resource{Version: "v1", Resource: name, Kind: "ConfigMap", Namespaced: true}}
+		k.Storage = k
 		return k
 	}
-	m := &model{s: newStorage(limit, 1<<30, false), kinds: [2]*kind{of("ones"), of("twos")}, states: map[uint64][2]state{}}
+	m := &model{s: newStorage(limit, 1<<30, false), kinds: [2]*kinds.Kind{of("ones"), of("twos")}, states: map[uint64][2]state{}}
 	m.remember([2]state{{}, {}})
 	m.compacted = m.s.version
 	return m
@@ -61,7 +62,7 @@ func (m *model) write(t *rapid.T) {
 		tier := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "tier")
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"tier": tier}}}
 		if old != nil {
-			obj.ResourceVersion = old.meta.GetResourceVersion()
+			obj.ResourceVersion = old.Meta.GetResourceVersion()
 		}
 		before := m.s.version
 		_, ok = m.s.commit(k, key, old, obj)
@@ -73,7 +74,7 @@ func (m *model) write(t *rapid.T) {
 	if !ok {
 		t.Fatalf("commit of %v failed", key)
 	}
-	if _, stale := m.s.commit(k, key, newRecord(&corev1.ConfigMap{}, 1), nil); stale {
+	if _, stale := m.s.commit(k, key, kinds.NewRecord(&corev1.ConfigMap{}, 1), nil); stale {
 		t.Fatalf("commit with an outdated record succeeded")
 	}
 	m.remember(now)
@@ -88,7 +89,7 @@ func (m *model) list(t *rapid.T) {
 	at := rapid.SampledFrom(m.versions).Draw(t, "version")
 	sel := m.selection(t)
 	opts := &internalversion.ListOptions{
-		ResourceVersion: formatVersion(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact, Limit: int64(rapid.IntRange(0, 3).Draw(t, "limit")),
+		ResourceVersion: kinds.FormatVersion(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact, Limit: int64(rapid.IntRange(0, 3).Draw(t, "limit")),
 	}
 	got := state{}
 	for {
@@ -102,7 +103,7 @@ func (m *model) list(t *rapid.T) {
 			t.Fatalf("a page of %d at %d", len(p.records), p.version)
 		}
 		for _, r := range p.records {
-			got[r.key] = r.meta.GetLabels()["tier"]
+			got[r.Key] = r.Meta.GetLabels()["tier"]
 		}
 		if p.next == "" {
 			break
@@ -138,7 +139,7 @@ func (m *model) watch(t *rapid.T) {
 	which := rapid.IntRange(0, 1).Draw(t, "kind")
 	from := rapid.SampledFrom(m.versions).Draw(t, "from")
 	sel := m.selection(t)
-	w, _, err := m.s.watch(context.Background(), m.kinds[which], sel, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(from)}, 0)
+	w, _, err := m.s.watch(context.Background(), m.kinds[which], sel, &internalversion.ListOptions{Watch: true, ResourceVersion: kinds.FormatVersion(from)}, 0)
 	if gone := from < m.s.compacted; gone != (err != nil) {
 		t.Fatalf("a watch from %d, compacted to %d: %v", from, m.s.compacted, err)
 	} else if gone {
@@ -153,14 +154,14 @@ func (m *model) watch(t *rapid.T) {
 			t.Fatalf("after %d came %d: %v", last, version, err)
 		}
 		for _, ev := range events {
-			_, had := got[ev.record.key]
-			if had != (ev.kind != watch.Added) || ev.record.version <= last {
-				t.Fatalf("%s of %v at %d after %d; it was there: %v", ev.kind, ev.record.key, ev.record.version, last, had)
+			_, had := got[ev.record.Key]
+			if had != (ev.kind != watch.Added) || ev.record.Version <= last {
+				t.Fatalf("%s of %v at %d after %d; it was there: %v", ev.kind, ev.record.Key, ev.record.Version, last, had)
 			}
-			last = ev.record.version
-			got[ev.record.key] = ev.record.meta.GetLabels()["tier"]
+			last = ev.record.Version
+			got[ev.record.Key] = ev.record.Meta.GetLabels()["tier"]
 			if ev.kind == watch.Deleted {
-				delete(got, ev.record.key)
+				delete(got, ev.record.Key)
 			}
 		}
 		last = version
@@ -232,7 +233,7 @@ func TestW23_TheEndOfARemovedKindComesAfterItsDeletions(t *testing.T) {
 	m := newModel(10)
 	k, key := m.kinds[0], object.Key{Namespace: "a", Name: "b"}
 	old, _ := m.s.commit(k, key, nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}})
-	w, _, err := m.s.watch(context.Background(), k, selection{}, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(old.version)}, 0)
+	w, _, err := m.s.watch(context.Background(), k, selection{}, &internalversion.ListOptions{Watch: true, ResourceVersion: kinds.FormatVersion(old.Version)}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

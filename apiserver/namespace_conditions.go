@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -25,7 +26,7 @@ func setNamespaceConditions(ns *corev1.Namespace, remaining []dependent) (change
 	objects, finalizers := map[string]int{}, map[string]int{}
 	for _, o := range remaining {
 		objects[o.kind.Resource.Resource+"."+o.kind.Group]++
-		for _, f := range o.rec.meta.GetFinalizers() {
+		for _, f := range o.rec.Meta.GetFinalizers() {
 			finalizers[f]++
 		}
 	}
@@ -33,7 +34,7 @@ func setNamespaceConditions(ns *corev1.Namespace, remaining []dependent) (change
 		objects, finalizers = nil, nil
 	}
 	for _, c := range namespaceConditions {
-		c.Status, c.LastTransitionTime = corev1.ConditionFalse, now()
+		c.Status, c.LastTransitionTime = corev1.ConditionFalse, kinds.Now()
 		fail := func(reason, message, each string, counts map[string]int) {
 			var list []string
 			for _, name := range slices.Sorted(maps.Keys(counts)) {

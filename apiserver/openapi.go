@@ -8,15 +8,11 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
-)
-
-// The Kubernetes version that the server reports.
-const (
-	servedMajor = "1"
-	servedMinor = "37"
 )
 
 // serveJSON responds with a value that is not an API object.
@@ -31,7 +27,7 @@ func (s *Server) serveJSON(w http.ResponseWriter, req *http.Request, v any) {
 
 func (s *Server) serveVersion(w http.ResponseWriter, req *http.Request) {
 	s.serveJSON(w, req, version.Info{
-		Major: servedMajor, Minor: servedMinor, GitVersion: "v" + servedMajor + "." + servedMinor + ".0+tarn", GitTreeState: "clean",
+		Major: kinds.ServedMajor, Minor: kinds.ServedMinor, GitVersion: "v" + kinds.ServedMajor + "." + kinds.ServedMinor + ".0+tarn", GitTreeState: "clean",
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 }
@@ -56,7 +52,7 @@ const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 // the types of built-in kinds. The operations of kinds without a schema declare only server-side
 // field validation, so that kubectl does not validate on the client.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
-	info := map[string]any{"title": "tarn", "version": "v" + servedMajor + "." + servedMinor}
+	info := map[string]any{"title": "tarn", "version": "v" + kinds.ServedMajor + "." + kinds.ServedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
 	case path == "v2" && strings.Contains(req.Header.Get("Accept"), "protobuf"):
 		s.respondRaw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))
@@ -64,14 +60,14 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 		s.serveJSON(w, req, map[string]any{"swagger": "2.0", "info": info, "paths": map[string]any{}, "definitions": map[string]any{}})
 	case path == "v3":
 		paths := map[string]any{}
-		for _, k := range s.catalog.all() {
+		for _, k := range s.catalog.All() {
 			at := strings.TrimPrefix(groupVersionPath(k.GVK().GroupVersion()), "/")
 			paths[at] = map[string]any{"serverRelativeURL": "/openapi/v3/" + at}
 		}
 		s.serveJSON(w, req, map[string]any{"paths": paths})
 	case version == "v3":
 		var doc openAPI
-		for _, k := range s.catalog.all() {
+		for _, k := range s.catalog.All() {
 			if at := groupVersionPath(k.GVK().GroupVersion()); at == "/"+rest {
 				if err := doc.add(k, at); err != nil {
 					s.respondError(w, req, apierrors.NewInternalError(err))
@@ -80,7 +76,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 			}
 		}
 		if len(doc.Paths) == 0 {
-			s.respondError(w, req, notServed())
+			s.respondError(w, req, apierror.NotServed())
 			return
 		}
 		if doc.Info != nil {
@@ -88,7 +84,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 		}
 		s.serveJSON(w, req, map[string]any{"openapi": "3.0.0", "info": info, "paths": doc.Paths, "components": map[string]any{"schemas": doc.Components.Schemas}})
 	default:
-		s.respondError(w, req, notServed())
+		s.respondError(w, req, apierror.NotServed())
 	}
 }
 
@@ -100,10 +96,10 @@ type openAPI struct {
 }
 
 // add adds a kind whose group version has the path at.
-func (d *openAPI) add(k *kind, at string) error {
+func (d *openAPI) add(k *kinds.Kind, at string) error {
 	var more openAPI
-	if k.schema != nil {
-		raw, err := k.schema.OpenAPI()
+	if k.Schema != nil {
+		raw, err := k.Schema.OpenAPI()
 		if err == nil && raw != nil {
 			err = json.Unmarshal(raw, &more)
 		}
@@ -111,11 +107,11 @@ func (d *openAPI) add(k *kind, at string) error {
 			return err
 		}
 	}
-	if k.typed {
-		more.Components.Schemas = builtin.OpenAPI(k.GVK(), k.empty())
+	if k.Typed {
+		more.Components.Schemas = builtin.OpenAPI(k.GVK(), k.Empty())
 	}
 	if len(more.Paths) == 0 {
-		more.Paths = map[string]any{at + k.objectPath(): k.operations()}
+		more.Paths = map[string]any{at + objectPath(k): operationsOf(k)}
 	}
 	if d.Paths == nil {
 		d.Paths, d.Components.Schemas = map[string]any{}, map[string]any{}
@@ -137,14 +133,14 @@ func groupVersionPath(gv schema.GroupVersion) string {
 }
 
 // objectPath returns the path template of an object, relative to its group version.
-func (k *kind) objectPath() string {
+func objectPath(k *kinds.Kind) string {
 	if k.Namespaced {
 		return "/namespaces/{namespace}/" + k.Resource.Resource + "/{name}"
 	}
 	return "/" + k.Resource.Resource + "/{name}"
 }
 
-func (k *kind) operations() map[string]any {
+func operationsOf(k *kinds.Kind) map[string]any {
 	gvk := map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
 	validated := []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string", "uniqueItems": true}}}
 	operation := func(action string) map[string]any {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,13 +46,13 @@ func TestAHandlerPanicFailsTheTestAndGets500(t *testing.T) {
 	var test recorder
 	s := Start(&test, Options{})
 	// A record without an object, which no request can create.
-	k, err := s.catalog.get(corev1.SchemeGroupVersion.WithResource("configmaps"))
+	k, err := s.catalog.Get(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := s.storage.bucket(k)
 	key := object.Key{Namespace: "default", Name: "poison"}
-	b.put(key, &record{key: key, version: 20})
+	b.put(key, &kinds.Record{Key: key, Version: 20})
 	client := &http.Client{Transport: s.transport}
 	var wait sync.WaitGroup
 	for range 8 {

@@ -1,13 +1,14 @@
 package apiserver
 
 import (
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // partial returns the metadata of an object.
-func partial(rec *record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
-	m := rec.meta
+func partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
+	m := rec.Meta
 	p := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadata"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -25,7 +26,7 @@ func partial(rec *record, gv schema.GroupVersion) *metav1.PartialObjectMetadata 
 func partialList(p page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadataList"},
-		ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
+		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
 		Items:    make([]metav1.PartialObjectMetadata, len(p.records)),
 	}
 	for i, rec := range p.records {

@@ -5,6 +5,8 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,11 +43,11 @@ func (r *request) readPatch() ([]byte, types.PatchType, error) {
 	switch patchType {
 	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
 	case types.StrategicMergePatchType:
-		if !r.kind.typed {
-			return nil, "", notSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
+		if !r.kind.Typed {
+			return nil, "", apierror.NotSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
 		}
 	default:
-		return nil, "", notSupported()
+		return nil, "", apierror.NotSupported()
 	}
 	return raw, patchType, r.checkOptions(patchType)
 }
@@ -66,8 +68,8 @@ func (r *request) updater() string {
 
 // patching returns the editor of a JSON, merge or strategic merge patch.
 func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) editor {
-	return func(old *record) (runtime.Object, error) {
-		before, err := s.codecs.record(r.kind, asJSON, old)
+	return func(old *kinds.Record) (runtime.Object, error) {
+		before, err := s.codecs.record(r.kind, kinds.JSON, old)
 		if err != nil {
 			return nil, err
 		}
@@ -79,11 +81,11 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 		if err != nil {
 			return nil, invalidPatch(after, err)
 		}
-		if uid := metaOf(obj).GetUID(); uid != old.meta.GetUID() {
+		if uid := kinds.MetaOf(obj).GetUID(); uid != old.Meta.GetUID() {
 			return nil, apierrors.NewInvalid(r.kind.GVK().GroupKind(), r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
 		}
-		if err := s.checkTarget(r, metaOf(obj)); err != nil {
+		if err := s.checkTarget(r, kinds.MetaOf(obj)); err != nil {
 			return nil, err
 		}
 		if err := s.checkFields(w, r, after, strict...); err != nil {
@@ -94,12 +96,12 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 }
 
 // patched returns the result of a patch, and the unknown and duplicate fields in the patch itself.
-func patched(patchType types.PatchType, before, patch []byte, k *kind) (after []byte, strict []error, err error) {
+func patched(patchType types.PatchType, before, patch []byte, k *kinds.Kind) (after []byte, strict []error, err error) {
 	undecodable := func(err error) error { return apierrors.NewBadRequest("error decoding patch: " + err.Error()) }
 	switch patchType {
 	case types.StrategicMergePatchType:
 		if strict, err = json.UnmarshalStrict(patch, new(map[string]any)); err == nil {
-			after, err = strategicpatch.StrategicMergePatch(before, patch, k.empty())
+			after, err = strategicpatch.StrategicMergePatch(before, patch, k.Empty())
 		}
 		if err != nil {
 			return nil, nil, apierrors.NewBadRequest(err.Error())
@@ -198,9 +200,9 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetName() == "" {
 		return true, s.checkTarget(r, applied)
 	}
-	blank := r.kind.blank()
-	metaOf(blank).SetName(r.name)
-	metaOf(blank).SetNamespace(r.namespace)
+	blank := r.kind.Blank()
+	kinds.MetaOf(blank).SetName(r.name)
+	kinds.MetaOf(blank).SetNamespace(r.namespace)
 	obj, err := s.ownership.applied(r.kind, "", blank, applied, r.manager(), r.force())
 	if err != nil {
 		return true, err
@@ -210,11 +212,11 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 
 // applying returns the editor that merges an apply configuration into the existing object.
 func (s *Server) applying(r *request, applied *unstructured.Unstructured) editor {
-	return func(old *record) (runtime.Object, error) {
-		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
-			return nil, conflict(r.kind, old.key)
+	return func(old *kinds.Record) (runtime.Object, error) {
+		if v := applied.GetResourceVersion(); v != "" && v != old.Meta.GetResourceVersion() {
+			return nil, kinds.Conflict(r.kind, old.Key)
 		}
-		return s.ownership.applied(r.kind, r.subresource, r.kind.working(old).DeepCopyObject(), applied, r.manager(), r.force())
+		return s.ownership.applied(r.kind, r.subresource, r.kind.Working(old).DeepCopyObject(), applied, r.manager(), r.force())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,7 +49,7 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 	if old, ok := obj.(*policyv1beta1.Eviction); ok {
 		obj = &policyv1.Eviction{ObjectMeta: old.ObjectMeta, DeleteOptions: old.DeleteOptions}
 	}
-	if got := reflect.TypeOf(obj); got != reflect.TypeOf(admit.own.empty()) {
+	if got := reflect.TypeOf(obj); got != reflect.TypeOf(admit.own.Empty()) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
@@ -59,7 +61,7 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 
 // serveEviction deletes a pod if its disruption budget allows it.
 func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
-	admit := s.subresourceAdmission(w, r, evictionKind)
+	admit := s.subresourceAdmission(w, r, kinds.EvictionKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -73,12 +75,12 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	}
 	old := s.storage.get(r.kind, r.key())
 	if old == nil {
-		return notFound(r.kind, r.name)
+		return kinds.NotFound(r.kind, r.name)
 	}
 	if err := admit.check(nil, obj); err != nil {
 		return err
 	}
-	if err := s.disrupt(old.obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
+	if err := s.disrupt(old.Obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
 		return err
 	}
 	if err := s.evict(r.kind, old, opts); err != nil {
@@ -89,12 +91,12 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 }
 
 // evict marks a pod as a target of disruption and deletes it.
-func (s *Server) evict(k *kind, old *record, opts *metav1.DeleteOptions) error {
+func (s *Server) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) error {
 	for len(opts.DryRun) == 0 {
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
 			return err
 		}
-		pod := old.obj.DeepCopyObject().(*corev1.Pod)
+		pod := old.Obj.DeepCopyObject().(*corev1.Pod)
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
 		})
@@ -104,13 +106,13 @@ func (s *Server) evict(k *kind, old *record, opts *metav1.DeleteOptions) error {
 		}
 		if ok {
 			if p := opts.Preconditions; p != nil && p.ResourceVersion != nil {
-				version := marked.meta.GetResourceVersion()
+				version := marked.Meta.GetResourceVersion()
 				opts.Preconditions = &metav1.Preconditions{UID: p.UID, ResourceVersion: &version}
 			}
 			break
 		}
-		if old = s.storage.get(k, old.key); old == nil {
-			return notFound(k, pod.Name)
+		if old = s.storage.get(k, old.Key); old == nil {
+			return kinds.NotFound(k, pod.Name)
 		}
 	}
 	_, _, err := s.delete(k, old, opts)
@@ -122,14 +124,14 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 	if pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodUnknown || pod.DeletionTimestamp != nil {
 		return nil // it is not available in any case
 	}
-	k, err := s.catalog.get(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
+	k, err := s.catalog.Get(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
 	if err != nil {
 		return err
 	}
 	for {
-		var budgets []*record
+		var budgets []*kinds.Record
 		for _, rec := range s.storage.all(k, pod.Namespace) {
-			sel, err := metav1.LabelSelectorAsSelector(rec.obj.(*policyv1.PodDisruptionBudget).Spec.Selector)
+			sel, err := metav1.LabelSelectorAsSelector(rec.Obj.(*policyv1.PodDisruptionBudget).Spec.Selector)
 			if err == nil && sel.Matches(labels.Set(pod.Labels)) {
 				budgets = append(budgets, rec)
 			}
@@ -139,9 +141,9 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 			return nil
 		case 1:
 		default:
-			return failed("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+			return apierror.Failed("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 		}
-		pdb := budgets[0].obj.DeepCopyObject().(*policyv1.PodDisruptionBudget)
+		pdb := budgets[0].Obj.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 		if unhealthyMayGo(pod, pdb) {
 			return nil
 		}
@@ -158,7 +160,7 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 		if pdb.Status.DisruptedPods == nil {
 			pdb.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		pdb.Status.DisruptedPods[pod.Name] = now()
+		pdb.Status.DisruptedPods[pod.Name] = kinds.Now()
 		if _, ok, err := s.store(k, budgets[0], pdb); ok || err != nil {
 			return err
 		}
@@ -217,7 +219,7 @@ func checkBudget(pdb *policyv1.PodDisruptionBudget) error {
 // setPodCondition adds or replaces a condition. Its transition time changes only with its
 // status.
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
-	c.LastTransitionTime = now()
+	c.LastTransitionTime = kinds.Now()
 	for i, was := range pod.Status.Conditions {
 		if was.Type == c.Type {
 			if was.Status == c.Status {
@@ -232,7 +234,7 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 
 // serveBinding assigns a pod to a node.
 func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
-	admit := s.subresourceAdmission(w, r, bindingKind)
+	admit := s.subresourceAdmission(w, r, kinds.BindingKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -241,7 +243,7 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 }
 
 // bindPod assigns the pod that a binding names to a node.
-func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding *corev1.Binding, admit *admission) error {
+func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kinds.Kind, binding *corev1.Binding, admit *admission) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
@@ -254,7 +256,7 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding 
 	for {
 		old := s.storage.get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})
 		if old == nil {
-			return notFound(pods, binding.Name)
+			return kinds.NotFound(pods, binding.Name)
 		}
 		pod, err := bound(pods, old, binding)
 		ok := r.dryRun()
@@ -272,14 +274,14 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding 
 }
 
 // bound returns a pod that is assigned to the node of a binding.
-func bound(k *kind, old *record, binding *corev1.Binding) (runtime.Object, error) {
-	pod := old.obj.DeepCopyObject().(*corev1.Pod)
+func bound(k *kinds.Kind, old *kinds.Record, binding *corev1.Binding) (runtime.Object, error) {
+	pod := old.Obj.DeepCopyObject().(*corev1.Pod)
 	var why string
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		return nil, updatePreconditionFailed(k, old.key, "UID", string(binding.UID), string(pod.UID))
+		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "UID", string(binding.UID), string(pod.UID))
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
-		return nil, updatePreconditionFailed(k, old.key, "ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
+		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
 	case pod.DeletionTimestamp != nil:
 		why = fmt.Sprintf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":

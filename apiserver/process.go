@@ -109,7 +109,7 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 // planned calls plan for a request. The caller must call release when a write has been
 // answered.
 func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
-	if !r.target().writes() || r.kind.review {
+	if !r.target().writes() || r.kind.Review {
 		return p.plan(r, faults)
 	}
 	if p.calling.Load() > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +21,8 @@ import (
 // rbac evaluates the stored roles and bindings. They are compiled for the first request after
 // a change.
 type rbac struct {
-	roles, clusterRoles, bindings, clusterBindings *kind // set by startRBAC
-	aggregates                                     bool  // set by startRBAC
+	roles, clusterRoles, bindings, clusterBindings *kinds.Kind // set by startRBAC
+	aggregates                                     bool        // set by startRBAC
 
 	mu     sync.Mutex // guards the rest
 	edits  uint64     // of the buckets when grants was compiled
@@ -54,23 +55,23 @@ func (b *rbac) compiled(s *storage) map[string]map[string][]grant {
 		var subjects []rbacv1.Subject
 		var ref rbacv1.RoleRef
 		var what string
-		switch o := r.obj.(type) {
+		switch o := r.Obj.(type) {
 		case *rbacv1.ClusterRoleBinding:
 			subjects, ref, what = o.Subjects, o.RoleRef, fmt.Sprintf("ClusterRoleBinding %q", o.Name)
 		case *rbacv1.RoleBinding:
 			subjects, ref, what = o.Subjects, o.RoleRef, fmt.Sprintf("RoleBinding %q", o.Name+"/"+o.Namespace)
 		}
-		of := grants[r.key.Namespace]
+		of := grants[r.Key.Namespace]
 		if of == nil {
 			of = map[string][]grant{}
-			grants[r.key.Namespace] = of
+			grants[r.Key.Namespace] = of
 		}
-		rules, missing := b.rulesOf(s, ref, r.key.Namespace)
+		rules, missing := b.rulesOf(s, ref, r.Key.Namespace)
 		for _, subject := range subjects {
 			name := subject.Name
 			if subject.Kind == rbacv1.ServiceAccountKind {
 				if subject.Namespace == "" {
-					subject.Namespace = r.key.Namespace
+					subject.Namespace = r.Key.Namespace
 				}
 				name += "/" + subject.Namespace
 			}
@@ -99,9 +100,9 @@ func (b *rbac) rulesOf(s *storage, ref rbacv1.RoleRef, namespace string) ([]rbac
 	}
 	r := s.find(k, key)
 	if r == nil {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: k.Group, Resource: k.singular}, ref.Name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: k.Group, Resource: k.Singular}, ref.Name)
 	}
-	return b.withAggregated(s, r.obj, map[string]bool{}), nil
+	return b.withAggregated(s, r.Obj, map[string]bool{}), nil
 }
 
 // withAggregated returns the rules of a role and of the roles that its aggregation rule
@@ -122,8 +123,8 @@ func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]b
 			continue // kube-controller-manager logs it
 		}
 		for _, r := range s.bucket(b.clusterRoles).records {
-			if r.key.Name != cluster.Name && sel.Matches(labels.Set(r.meta.GetLabels())) {
-				rules = slices.Concat(rules, b.withAggregated(s, r.obj, seen))
+			if r.Key.Name != cluster.Name && sel.Matches(labels.Set(r.Meta.GetLabels())) {
+				rules = slices.Concat(rules, b.withAggregated(s, r.Obj, seen))
 			}
 		}
 	}

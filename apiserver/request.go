@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -19,7 +21,7 @@ import (
 // request is a parsed request for a resource.
 type request struct {
 	*http.Request
-	kind        *kind
+	kind        *kinds.Kind
 	verb        string
 	namespace   string
 	name        string
@@ -86,11 +88,11 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 	path, ok := splitPath(req.URL.Path)
 	parts := path.parts
 	if !ok || len(parts) > 3 || slices.Contains(parts, "") {
-		return nil, notServed()
+		return nil, apierror.NotServed()
 	}
 	r := &request{Request: req, namespace: path.namespace, watchPath: path.watch}
 	var err error
-	if r.kind, err = s.catalog.get(path.gv.WithResource(parts[0])); err != nil {
+	if r.kind, err = s.catalog.Get(path.gv.WithResource(parts[0])); err != nil {
 		return nil, err
 	}
 	if len(parts) > 1 {
@@ -100,15 +102,15 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 		r.subresource = parts[2]
 	}
 	if r.namespace != "" && !r.kind.Namespaced || r.kind.Namespaced && r.namespace == "" && r.name != "" {
-		return nil, notServed()
+		return nil, apierror.NotServed()
 	}
 	if r.verb, err = r.chooseVerb(); err != nil {
 		return nil, err
 	}
-	if r.subresource == "" && !slices.Contains(r.kind.verbs(), r.verb) {
-		return nil, notAllowed()
+	if r.subresource == "" && !slices.Contains(r.kind.Verbs(), r.verb) {
+		return nil, apierror.NotAllowed()
 	}
-	if r.rep, err = negotiate(req, r.kind.supports); err != nil {
+	if r.rep, err = negotiate(req, func(rep representation) bool { return supports(r.kind, rep) }); err != nil {
 		return nil, err
 	}
 	return r, r.checkTable()
@@ -117,7 +119,7 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 func (r *request) chooseVerb() (string, error) {
 	watch := r.watchPath || watches(r.Request)
 	if r.watchPath && r.Method != http.MethodGet {
-		return "", notAllowed()
+		return "", apierror.NotAllowed()
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -154,7 +156,7 @@ func (r *request) chooseVerb() (string, error) {
 			return "deletecollection", nil
 		}
 	}
-	return "", notAllowed()
+	return "", apierror.NotAllowed()
 }
 
 // listOptions parses the query and selectors of a list or watch.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -38,7 +39,7 @@ type loggedRequest struct {
 // requestName is the verb and the object of a request.
 type requestName struct {
 	verb        string
-	kind        *kind
+	kind        *kinds.Kind
 	subresource string
 	key         object.Key
 }
@@ -83,7 +84,7 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.append(entry)
-	counts := r.verb != "watch" && !r.kind.isLease()
+	counts := r.verb != "watch" && !r.kind.IsLease()
 	if counts {
 		l.open++
 	}
@@ -104,10 +105,6 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 	}
 }
 
-// isLease reports whether the kind is Lease. Leader election renews leases all the time, so
-// they do not count as activity.
-func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
-
 // answered records the time of a response that begin does not see, such as a denial, and of a
 // failed watch: a client that retries is not idle.
 func (l *requestLog) answered(req *http.Request) {
@@ -120,8 +117,8 @@ func (l *requestLog) answered(req *http.Request) {
 }
 
 // sent records that a watch sent an event.
-func (l *requestLog) sent(k *kind) {
-	if k.isLease() {
+func (l *requestLog) sent(k *kinds.Kind) {
+	if k.IsLease() {
 		return
 	}
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"net/http"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ import (
 
 // serveReview answers a review, or assigns a pod by a Binding.
 func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
-	if err := setNamespace(metaOf(obj), r.namespace); err != nil {
+	if err := setNamespace(kinds.MetaOf(obj), r.namespace); err != nil {
 		return err
 	}
 	u := userOf(r.Context())
@@ -53,7 +54,7 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		o.Status = s.reviewRules(u, o.Spec.Namespace)
 		o.Spec = authorizationv1.SelfSubjectRulesReviewSpec{}
 	case *authenticationv1.SelfSubjectReview:
-		o.CreationTimestamp = now()
+		o.CreationTimestamp = kinds.Now()
 		o.Status.UserInfo = *u
 	case *authenticationv1.TokenReview:
 		if o.Spec.Token == "" {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -14,28 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// scalePaths holds the field paths behind the scale subresource.
-type scalePaths struct {
-	spec, status, selector []string
-	// versions has spec of each version of the resource, nil for one without scale, because managed fields may be
-	// of any of them.
-	versions managedfields.ResourcePathMappings
-}
-
-// replicasPath converts the path of the replicas.
-func replicasPath(fields []string) (path fieldpath.Path) {
-	for i := range fields {
-		path = append(path, fieldpath.PathElement{FieldName: &fields[i]})
-	}
-	return path
-}
-
 // scaleOf returns an object's scale.
-func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
-	tree := contentOf(k.working(rec))
+func scaleOf(k *kinds.Kind, rec *kinds.Record) *autoscalingv1.Scale {
+	tree := kinds.ContentOf(k.Working(rec))
 	number := func(path []string) int32 {
 		v, _, _ := unstructured.NestedFieldNoCopy(tree, path...)
 		n, _ := v.(int64)
@@ -44,14 +29,14 @@ func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
 	scale := &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: rec.key.Name, Namespace: rec.key.Namespace, UID: rec.meta.GetUID(),
-			ResourceVersion: rec.meta.GetResourceVersion(), CreationTimestamp: rec.meta.GetCreationTimestamp(),
+			Name: rec.Key.Name, Namespace: rec.Key.Namespace, UID: rec.Meta.GetUID(),
+			ResourceVersion: rec.Meta.GetResourceVersion(), CreationTimestamp: rec.Meta.GetCreationTimestamp(),
 		},
-		Spec: autoscalingv1.ScaleSpec{Replicas: number(k.scale.spec)}, Status: autoscalingv1.ScaleStatus{Replicas: number(k.scale.status)},
+		Spec: autoscalingv1.ScaleSpec{Replicas: number(k.Scale.Spec)}, Status: autoscalingv1.ScaleStatus{Replicas: number(k.Scale.Status)},
 	}
-	switch sel, _, _ := unstructured.NestedFieldNoCopy(tree, k.scale.selector...); sel := sel.(type) {
+	switch sel, _, _ := unstructured.NestedFieldNoCopy(tree, k.Scale.Selector...); sel := sel.(type) {
 	case map[string]any:
-		if len(k.scale.selector) > 0 {
+		if len(k.Scale.Selector) > 0 {
 			scale.Status.Selector = selectorText(sel)
 		}
 	case string: // of a custom resource
@@ -82,27 +67,27 @@ func selectorText(tree map[string]any) string {
 func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	rec := s.storage.get(r.kind, r.key())
 	if rec == nil {
-		return notFound(r.kind, r.name)
+		return kinds.NotFound(r.kind, r.name)
 	}
 	switch r.verb {
 	case "get":
-		if _, found, _ := unstructured.NestedFieldNoCopy(contentOf(r.kind.working(rec)), r.kind.scale.spec...); !found && !r.kind.typed {
-			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.kind.scale.spec, ".")))
+		if _, found, _ := unstructured.NestedFieldNoCopy(kinds.ContentOf(r.kind.Working(rec)), r.kind.Scale.Spec...); !found && !r.kind.Typed {
+			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.kind.Scale.Spec, ".")))
 		}
 	case "update", "patch":
 		onScale, whole := *r, *r
-		onScale.kind, whole.subresource = scaleKind, ""
+		onScale.kind, whole.subresource = kinds.ScaleKind, ""
 		edit, err := s.editOf(w, &onScale)
 		if err != nil {
 			return err
 		}
-		admit := s.subresourceAdmission(w, r, scaleKind)
-		rec, err = s.modify(&whole, nil, "", func(old *record) (runtime.Object, error) { return s.rescaled(&onScale, r.kind, old, edit, admit) })
+		admit := s.subresourceAdmission(w, r, kinds.ScaleKind)
+		rec, err = s.modify(&whole, nil, "", func(old *kinds.Record) (runtime.Object, error) { return s.rescaled(&onScale, r.kind, old, edit, admit) })
 		if err != nil {
 			return err
 		}
 	default:
-		return notAllowed()
+		return apierror.NotAllowed()
 	}
 	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
 	return nil
@@ -110,8 +95,8 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
-func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *admission) (runtime.Object, error) {
-	owners := managedfields.NewScaleHandler(old.meta.GetManagedFields(), k.GVK().GroupVersion(), k.scale.versions)
+func (s *Server) rescaled(r *request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission) (runtime.Object, error) {
+	owners := managedfields.NewScaleHandler(old.Meta.GetManagedFields(), k.GVK().GroupVersion(), k.Scale.Versions)
 	present := scaleOf(k, old)
 	var err error
 	if present.ManagedFields, err = owners.ToSubresource(); err != nil {
@@ -122,7 +107,7 @@ func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *
 	if err != nil {
 		return nil, err
 	}
-	if edited, err = s.ownership.updated(scaleKind, "scale", present, edited, r.updater()); err != nil {
+	if edited, err = s.ownership.updated(kinds.ScaleKind, "scale", present, edited, r.updater()); err != nil {
 		return nil, err
 	}
 	if edited, err = admit.change(before, edited); err != nil {
@@ -130,38 +115,29 @@ func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *
 	}
 	scale := edited.(*autoscalingv1.Scale)
 	// A schema has its own message for a negative number.
-	if scale.Spec.Replicas < 0 && k.schema == nil {
-		return nil, apierrors.NewInvalid(scaleKind.GVK().GroupKind(), r.name, field.ErrorList{
+	if scale.Spec.Replicas < 0 && k.Schema == nil {
+		return nil, apierrors.NewInvalid(kinds.ScaleKind.GVK().GroupKind(), r.name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, validation.IsNegativeErrorMsg).WithOrigin("minimum")})
 	}
-	if scale.UID != "" && scale.UID != old.meta.GetUID() && k.typed {
-		return nil, updatePreconditionFailed(k, old.key, "UID", string(scale.UID), string(old.meta.GetUID()))
+	if scale.UID != "" && scale.UID != old.Meta.GetUID() && k.Typed {
+		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "UID", string(scale.UID), string(old.Meta.GetUID()))
 	}
 	if err := admit.check(before, scale); err != nil {
 		return nil, err
 	}
-	tree := runtime.DeepCopyJSON(contentOf(k.working(old)))
-	if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), k.scale.spec...); err != nil {
+	tree := runtime.DeepCopyJSON(kinds.ContentOf(k.Working(old)))
+	if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), k.Scale.Spec...); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	next := k.storage.empty()
-	if err := fromTree(tree, next); err != nil {
+	next := k.Storage.Empty()
+	if err := kinds.FromTree(tree, next); err != nil {
 		return nil, err
 	}
 	entries, err := owners.ToParent(scale.ManagedFields)
 	if err != nil {
 		return nil, err
 	}
-	metaOf(next).SetManagedFields(entries)
-	metaOf(next).SetResourceVersion(scale.ResourceVersion)
+	kinds.MetaOf(next).SetManagedFields(entries)
+	kinds.MetaOf(next).SetResourceVersion(scale.ResourceVersion)
 	return next, nil
-}
-
-// fromTree converts an unstructured tree to an object.
-func fromTree(tree map[string]any, into runtime.Object) error {
-	if u, ok := into.(*unstructured.Unstructured); ok {
-		u.Object = tree
-		return nil
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into)
 }

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -32,7 +32,7 @@ const memoryHost = "http://tarn.invalid"
 type Server struct {
 	opts        Options
 	storage     *storage
-	catalog     *catalog
+	catalog     *kinds.Catalog
 	codecs      *codecs
 	ownership   *ownership
 	faults      faults
@@ -42,8 +42,8 @@ type Server struct {
 	webhooks    webhooks
 	denials     denials
 	standstill  standstill
-	definitions *kind
-	namespaces  *kind
+	definitions *kinds.Kind
+	namespaces  *kinds.Kind
 
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
@@ -76,17 +76,17 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
-		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: memory.NewListener(), definitions: definitions(opts.Schemas),
+		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
-	s.catalog.put(builtins(opts.Strict)...)
-	s.catalog.put(s.definitions)
+	s.catalog.Put(kinds.Builtins(opts.Strict)...)
+	s.catalog.Put(s.definitions)
 	var err error
-	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
+	if s.namespaces, err = s.catalog.Get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
 		return nil, err
 	}
-	for resource, into := range map[string]**kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
-		if *into, err = s.catalog.get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
+	for resource, into := range map[string]**kinds.Kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
+		if *into, err = s.catalog.Get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
 			return nil, err
 		}
 	}

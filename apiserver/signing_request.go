@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,10 +52,10 @@ func dateConditions(csr, before *certificatesv1.CertificateSigningRequest) {
 	for i := range csr.Status.Conditions {
 		c := &csr.Status.Conditions[i]
 		if c.LastUpdateTime.IsZero() {
-			c.LastUpdateTime = now()
+			c.LastUpdateTime = kinds.Now()
 		}
 		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = now()
+			c.LastTransitionTime = kinds.Now()
 			for _, was := range before.Status.Conditions {
 				if was.Type == c.Type && was.Status == c.Status && !was.LastTransitionTime.IsZero() {
 					c.LastTransitionTime = was.LastTransitionTime

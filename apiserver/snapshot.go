@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,18 +14,16 @@ import (
 // Snapshot is the state of a server for [Server.Restore]. It is never modified.
 type Snapshot struct {
 	server  *Server
-	kinds   map[schema.GroupVersionResource]*kind
-	records map[*kind][]*record
+	kinds   map[schema.GroupVersionResource]*kinds.Kind
+	records map[*kinds.Kind][]*kinds.Record
 }
 
 // Snapshot returns the current objects and custom resources.
 func (s *Server) Snapshot() *Snapshot {
-	snap := &Snapshot{server: s, records: map[*kind][]*record{}}
+	snap := &Snapshot{server: s, records: map[*kinds.Kind][]*kinds.Record{}}
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
-	s.catalog.mu.RLock()
-	defer s.catalog.mu.RUnlock()
-	snap.kinds = maps.Clone(s.catalog.kinds)
+	snap.kinds = s.catalog.Clone()
 	for k, b := range s.storage.buckets {
 		if !b.removed {
 			snap.records[k] = slices.Clone(b.records)
@@ -57,17 +56,15 @@ func (s *Server) Restore(snap *Snapshot) {
 	}
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
-	s.catalog.kinds = maps.Clone(snap.kinds)
-	served := map[*kind]bool{}
+	s.catalog.Reset(snap.kinds)
+	served := map[*kinds.Kind]bool{}
 	for _, k := range snap.kinds {
-		served[k.storage] = true
+		served[k.Storage] = true
 	}
-	byName := func(a, b *kind) int { return strings.Compare(a.String(), b.String()) }
+	byName := func(a, b *kinds.Kind) int { return strings.Compare(a.String(), b.String()) }
 	for _, k := range slices.SortedFunc(maps.Keys(s.storage.buckets), byName) {
 		b := s.storage.buckets[k]
-		if !k.isLease() {
+		if !k.IsLease() {
 			s.storage.restore(b, k, snap.records[k])
 		}
 		b.removed = !served[k]
@@ -76,28 +73,28 @@ func (s *Server) Restore(snap *Snapshot) {
 }
 
 // restore replaces the records of a bucket. The caller must hold the lock.
-func (s *storage) restore(b *bucket, k *kind, then []*record) {
+func (s *storage) restore(b *bucket, k *kinds.Kind, then []*kinds.Record) {
 	keep := make(map[object.Key]bool, len(then))
 	for _, rec := range then {
-		keep[rec.key] = true
+		keep[rec.Key] = true
 	}
 	for _, rec := range slices.Clone(b.records) {
-		if !keep[rec.key] {
-			s.write(b, k, rec.key, rec, nil)
+		if !keep[rec.Key] {
+			s.write(b, k, rec.Key, rec, nil)
 		}
 	}
 	for _, rec := range then {
-		now, next := s.find(k, rec.key), rec.obj.DeepCopyObject()
+		now, next := s.find(k, rec.Key), rec.Obj.DeepCopyObject()
 		if now != nil {
-			metaOf(next).SetResourceVersion(now.meta.GetResourceVersion())
-			if equality.Semantic.DeepEqual(now.obj, next) {
+			kinds.MetaOf(next).SetResourceVersion(now.Meta.GetResourceVersion())
+			if equality.Semantic.DeepEqual(now.Obj, next) {
 				continue
 			}
-			if now.meta.GetUID() != rec.meta.GetUID() {
-				s.write(b, k, rec.key, now, nil)
+			if now.Meta.GetUID() != rec.Meta.GetUID() {
+				s.write(b, k, rec.Key, now, nil)
 				now = nil
 			}
 		}
-		s.write(b, k, rec.key, now, next).schema = rec.schema
+		s.write(b, k, rec.Key, now, next).Schema = rec.Schema
 	}
 }

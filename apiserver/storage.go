@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,7 +35,7 @@ type storage struct {
 	log       []change
 	held      int   // encoded bytes in log
 	dropped   int64 // number of changes ever dropped from log
-	buckets   map[*kind]*bucket
+	buckets   map[*kinds.Kind]*bucket
 	rewinds   int
 	changed   time.Time // of the last change, except of Leases
 	// advanced is closed when the version advances. nil if there are no waiters.
@@ -43,7 +44,7 @@ type storage struct {
 
 // bucket holds the objects of one kind.
 type bucket struct {
-	records  []*record // sorted by key
+	records  []*kinds.Record // sorted by key
 	watchers map[*watcher]struct{}
 	removed  bool // no longer served
 	// lost is the version of this kind's latest change that was dropped from the history.
@@ -53,24 +54,24 @@ type bucket struct {
 }
 
 func newStorage(limit, room int, old bool) *storage {
-	return &storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kind]*bucket{}}
+	return &storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kinds.Kind]*bucket{}}
 }
 
-func (s *storage) bucket(k *kind) *bucket {
-	b := s.buckets[k.storage]
+func (s *storage) bucket(k *kinds.Kind) *bucket {
+	b := s.buckets[k.Storage]
 	if b == nil {
 		b = &bucket{watchers: map[*watcher]struct{}{}}
-		s.buckets[k.storage] = b
+		s.buckets[k.Storage] = b
 	}
 	return b
 }
 
 func (b *bucket) find(key object.Key) (int, bool) {
-	return slices.BinarySearchFunc(b.records, key, func(r *record, key object.Key) int { return r.key.Compare(key) })
+	return slices.BinarySearchFunc(b.records, key, func(r *kinds.Record, key object.Key) int { return r.Key.Compare(key) })
 }
 
 // put sets the record of a key, or removes it if r is nil.
-func (b *bucket) put(key object.Key, r *record) {
+func (b *bucket) put(key object.Key, r *kinds.Record) {
 	b.edits++
 	i, found := b.find(key)
 	switch {
@@ -84,14 +85,14 @@ func (b *bucket) put(key object.Key, r *record) {
 }
 
 // get returns the latest record of a key, or nil.
-func (s *storage) get(k *kind, key object.Key) *record {
+func (s *storage) get(k *kinds.Kind, key object.Key) *kinds.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.find(k, key)
 }
 
 // find is get for callers that hold the lock.
-func (s *storage) find(k *kind, key object.Key) *record {
+func (s *storage) find(k *kinds.Kind, key object.Key) *kinds.Record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
 		return b.records[i]
@@ -100,7 +101,7 @@ func (s *storage) find(k *kind, key object.Key) *record {
 }
 
 // deleted returns the last records of the deleted objects in the history.
-func (s *storage) deleted() (found []*record) {
+func (s *storage) deleted() (found []*kinds.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.log {
@@ -112,12 +113,12 @@ func (s *storage) deleted() (found []*record) {
 }
 
 // all returns the latest records of a kind in one namespace, or in all.
-func (s *storage) all(k *kind, namespace string) []*record {
+func (s *storage) all(k *kinds.Kind, namespace string) []*kinds.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*record
+	var out []*kinds.Record
 	for _, r := range s.bucket(k).records {
-		if namespace == "" || r.key.Namespace == namespace {
+		if namespace == "" || r.Key.Namespace == namespace {
 			out = append(out, r)
 		}
 	}
@@ -128,14 +129,14 @@ func (s *storage) all(k *kind, namespace string) []*record {
 // creates the object, a nil next deletes it. If next equals old, nothing changes and no
 // version is used. For a deletion, the result is the last state at the version of the
 // deletion.
-func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Object) (r *record, ok bool) {
+func (s *storage) commit(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record, ok bool) {
 	r, ok, _ = s.commitIf(k, key, old, next, func() error { return nil })
 	return r, ok
 }
 
 // commitIf is commit with a condition that is checked while the lock is held.
-func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Object, may func() error) (r *record, ok bool, err error) {
-	if old != nil && next != nil && equality.Semantic.DeepEqual(old.obj, next) {
+func (s *storage) commitIf(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object, may func() error) (r *kinds.Record, ok bool, err error) {
+	if old != nil && next != nil && equality.Semantic.DeepEqual(old.Obj, next) {
 		return old, s.get(k, key) == old, nil
 	}
 	s.mu.Lock()
@@ -153,17 +154,17 @@ func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Ob
 
 // write stores next as the successor of old, or deletes the object if next is nil. The
 // caller must hold the lock.
-func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next runtime.Object) (r *record) {
+func (s *storage) write(b *bucket, k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record) {
 	s.version++
-	c := change{kind: k.storage, version: s.version, at: time.Now(), old: old, last: new(atomic.Pointer[record])}
-	if !k.isLease() {
+	c := change{kind: k.Storage, version: s.version, at: time.Now(), old: old, last: new(atomic.Pointer[kinds.Record])}
+	if !k.IsLease() {
 		s.changed = c.at
 	}
 	if next != nil {
-		r = newRecord(next, s.version)
+		r = kinds.NewRecord(next, s.version)
 		// A write that only changes metadata copies the rest from old.
-		if k.schema == k.storageSchema && (old == nil || old.schema == k.schema) {
-			r.schema = k.schema
+		if k.Schema == k.StorageSchema && (old == nil || old.Schema == k.Schema) {
+			r.Schema = k.Schema
 		}
 		c.current = r
 	} else {
@@ -256,21 +257,14 @@ func (s *storage) rewind(changes int) uint64 {
 	return s.version
 }
 
-func (c *change) key() object.Key {
-	if c.current != nil {
-		return c.current.key
-	}
-	return c.old.key
-}
-
 // remove deletes all objects of a kind regardless of finalizers and stops serving it. Its
 // watches end after these deletions. It returns the last states.
-func (s *storage) remove(k *kind) (removed []*record) {
+func (s *storage) remove(k *kinds.Kind) (removed []*kinds.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	for _, r := range slices.Clone(b.records) {
-		removed = append(removed, s.write(b, k, r.key, r, nil))
+		removed = append(removed, s.write(b, k, r.Key, r, nil))
 	}
 	b.removed = true
 	s.wake(b)

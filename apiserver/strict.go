@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +17,8 @@ import (
 
 // manage sets the fields of a built-in kind that kube-apiserver manages, with Options.Strict.
 // old is nil for a new object.
-func (s *Server) manage(k *kind, obj, old runtime.Object) error {
-	if !k.strict {
+func (s *Server) manage(k *kinds.Kind, obj, old runtime.Object) error {
+	if !k.Strict {
 		return nil
 	}
 	builtin.Prepare(obj, old)
@@ -32,9 +33,9 @@ func (s *Server) manage(k *kind, obj, old runtime.Object) error {
 	return nil
 }
 
-func servicesOf(records []*record) (services []*corev1.Service) {
+func servicesOf(records []*kinds.Record) (services []*corev1.Service) {
 	for _, r := range records {
-		services = append(services, r.obj.(*corev1.Service))
+		services = append(services, r.Obj.(*corev1.Service))
 	}
 	return services
 }
@@ -44,9 +45,9 @@ var errTaken = errors.New("another service has got the cluster IP or a node port
 
 // checkAllocated returns errTaken if a concurrent write has stored a cluster IP or node port that
 // manage allocated. The caller must hold the storage lock.
-func (s *Server) checkAllocated(k *kind, next runtime.Object, old *record) error {
+func (s *Server) checkAllocated(k *kinds.Kind, next runtime.Object, old *kinds.Record) error {
 	svc, ok := next.(*corev1.Service)
-	if !ok || !k.strict {
+	if !ok || !k.Strict {
 		return nil
 	}
 	before, _ := recordObject(old).(*corev1.Service)

@@ -2,44 +2,16 @@ package apiserver
 
 import (
 	"net/http"
-	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/tarnproject/tarn/object"
 )
-
-// objectSubresources lists the subresources that are read and written as the whole object,
-// besides status.
-var objectSubresources = map[string]map[string]bool{
-	"pods":       stringSet("ephemeralcontainers resize"),
-	"namespaces": stringSet("finalize"),
-	"certificatesigningrequests.certificates.k8s.io": stringSet("approval"),
-}
-
-// The kinds of the objects of other subresources. They are not in the catalog.
-var (
-	scaleKind    = subresourceKind(autoscalingv1.SchemeGroupVersion, "Scale")
-	bindingKind  = subresourceKind(corev1.SchemeGroupVersion, "Binding")
-	evictionKind = subresourceKind(policyv1.SchemeGroupVersion, "Eviction")
-	tokenKind    = subresourceKind(authenticationv1.SchemeGroupVersion, "TokenRequest")
-)
-
-func subresourceKind(gv schema.GroupVersion, name string) *kind {
-	k := &kind{Resource: object.Resource{Group: gv.Group, Version: gv.Version, Resource: strings.ToLower(name) + "s", Kind: name, Namespaced: true}, typed: true}
-	k.storage = k
-	return k
-}
 
 // serveSubresource serves a request for a subresource.
 func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	switch {
-	case r.subresource == "status" && r.kind.status || objectSubresources[r.kind.String()][r.subresource]:
+	case r.subresource == "status" && r.kind.Status || kinds.ObjectSubresources[r.kind.String()][r.subresource]:
 		switch {
 		case r.verb == "update":
 			return s.serveUpdate(w, r)
@@ -49,7 +21,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 		case r.verb == "patch":
 			return s.servePatch(w, r)
 		}
-	case r.subresource == "scale" && r.kind.scale != nil:
+	case r.subresource == "scale" && r.kind.Scale != nil:
 		return s.serveScale(w, r)
 	case r.kind.String() == "serviceaccounts" && r.subresource == "token" && r.verb == "create":
 		return s.serveToken(w, r)
@@ -61,12 +33,12 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 		default:
 			return s.serveBinding(w, r)
 		}
-	case !r.kind.typed:
-		return notFound(r.kind, r.name)
+	case !r.kind.Typed:
+		return kinds.NotFound(r.kind, r.name)
 	default:
-		return notServed()
+		return apierror.NotServed()
 	}
-	return notAllowed()
+	return apierror.NotAllowed()
 }
 
 // respondCreated responds with 201 and a Status.

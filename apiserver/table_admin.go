@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -29,7 +30,7 @@ func bindingColumns(kind, roleRef string) []metav1.TableColumnDefinition {
 // adminCells is builtinCells for the kinds that administrators use: volumes, quotas, budgets,
 // leases and permissions.
 func adminCells(obj runtime.Object, age any) []any {
-	m := metaOf(obj)
+	m := kinds.MetaOf(obj)
 	name, created := m.GetName(), m.GetCreationTimestamp().UTC().Format(time.RFC3339)
 	switch o := obj.(type) {
 	case *corev1.PersistentVolume:

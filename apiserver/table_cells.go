@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -109,7 +110,7 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 
 // builtinCells returns the values of a row of a kind with a layout, or nil.
 func builtinCells(obj runtime.Object, age any) []any {
-	name := metaOf(obj).GetName()
+	name := kinds.MetaOf(obj).GetName()
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		ready, restarts := 0, int64(0)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,12 +138,12 @@ func (s *Server) hasUID(resource, namespace string, ref *tokenObject) bool {
 		return true
 	}
 	_, rec := s.core(resource, namespace, ref.Name)
-	return rec != nil && rec.meta.GetUID() == ref.UID
+	return rec != nil && rec.Meta.GetUID() == ref.UID
 }
 
 // core returns an object of the core group, or nil.
-func (s *Server) core(resource, namespace, name string) (*kind, *record) {
-	k, err := s.catalog.get(corev1.SchemeGroupVersion.WithResource(resource))
+func (s *Server) core(resource, namespace, name string) (*kinds.Kind, *kinds.Record) {
+	k, err := s.catalog.Get(corev1.SchemeGroupVersion.WithResource(resource))
 	if err != nil {
 		panic("apiserver: " + err.Error()) // built-in kinds are always served
 	}
@@ -150,10 +151,10 @@ func (s *Server) core(resource, namespace, name string) (*kind, *record) {
 }
 
 // accountClaims returns the claims of a token for a ServiceAccount.
-func (s *Server) accountClaims(account *record, audiences []string) claims {
+func (s *Server) accountClaims(account *kinds.Record, audiences []string) claims {
 	return claims{
-		Subject: accountPrefix + account.key.Namespace + ":" + account.key.Name, Audience: audiences, ID: s.newUID(),
-		Kubernetes: &tokenBound{Namespace: account.key.Namespace, ServiceAccount: tokenObject{account.key.Name, account.meta.GetUID()}},
+		Subject: accountPrefix + account.Key.Namespace + ":" + account.Key.Name, Audience: audiences, ID: s.newUID(),
+		Kubernetes: &tokenBound{Namespace: account.Key.Namespace, ServiceAccount: tokenObject{account.Key.Name, account.Meta.GetUID()}},
 	}
 }
 
@@ -163,7 +164,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	gvk, admit := tokenKind.GVK(), s.subresourceAdmission(w, r, tokenKind)
+	gvk, admit := kinds.TokenKind.GVK(), s.subresourceAdmission(w, r, kinds.TokenKind)
 	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 	t, ok := obj.(*authenticationv1.TokenRequest)
 	if err != nil || !ok {
@@ -180,10 +181,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	case t.Name != "" && t.Name != r.name:
 		return apierrors.NewInvalid(gvk.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
 	case account == nil:
-		return notFound(r.kind, r.name)
+		return kinds.NotFound(r.kind, r.name)
 	}
 	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
-	t.Name, t.UID, t.CreationTimestamp = r.name, account.meta.GetUID(), now()
+	t.Name, t.UID, t.CreationTimestamp = r.name, account.Meta.GetUID(), kinds.Now()
 	t.Status = authenticationv1.TokenRequestStatus{}
 	if obj, err = admit.change(nil, t); err != nil {
 		return err
@@ -235,22 +236,22 @@ func (s *Server) bind(b *tokenBound, ref *authenticationv1.BoundObjectReference)
 	k, rec := s.core(resource, namespace, ref.Name)
 	switch {
 	case rec == nil:
-		return notFound(k, ref.Name)
-	case ref.UID != "" && ref.UID != rec.meta.GetUID():
+		return kinds.NotFound(k, ref.Name)
+	case ref.UID != "" && ref.UID != rec.Meta.GetUID():
 		return apierrors.NewConflict(schema.GroupResource{Resource: ref.Kind}, ref.Name, errors.New("the UID in the bound object reference ("+string(ref.UID)+
 			") does not match the UID in record. The object might have been deleted and then recreated"))
 	}
-	if pod, ok := rec.obj.(*corev1.Pod); ok {
+	if pod, ok := rec.Obj.(*corev1.Pod); ok {
 		if pod.Spec.ServiceAccountName != b.ServiceAccount.Name {
 			return apierrors.NewBadRequest("cannot bind token for serviceaccount \"" + b.ServiceAccount.Name + "\" to pod running with different serviceaccount name.")
 		}
 		if node := pod.Spec.NodeName; node != "" {
 			b.Node = &tokenObject{Name: node}
 			if _, n := s.core("nodes", "", node); n != nil {
-				b.Node.UID = n.meta.GetUID()
+				b.Node.UID = n.Meta.GetUID()
 			}
 		}
 	}
-	*into = &tokenObject{ref.Name, rec.meta.GetUID()}
+	*into = &tokenObject{ref.Name, rec.Meta.GetUID()}
 	return nil
 }

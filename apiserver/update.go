@@ -1,13 +1,13 @@
 package apiserver
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
-	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +21,7 @@ import (
 
 // editor returns the complete new state of an object for its latest record. It runs again
 // after a conflict.
-type editor func(old *record) (runtime.Object, error)
+type editor func(old *kinds.Record) (runtime.Object, error)
 
 // editOf reads the update or patch of a request.
 func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
@@ -45,9 +45,9 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.subresource == "" && r.kind.typed && createdByUpdate[r.kind.Kind] && s.storage.get(r.kind, r.key()) == nil {
-		if uid := metaOf(obj).GetUID(); uid != "" {
-			return updatePreconditionFailed(r.kind, r.key(), "UID", string(uid), "")
+	if r.subresource == "" && r.kind.Typed && kinds.CreatedByUpdate[r.kind.Kind] && s.storage.get(r.kind, r.key()) == nil {
+		if uid := kinds.MetaOf(obj).GetUID(); uid != "" {
+			return kinds.UpdatePreconditionFailed(r.kind, r.key(), "UID", string(uid), "")
 		}
 		if done, err := s.createMissing(w, r, obj.DeepCopyObject()); done || err != nil {
 			return err
@@ -62,13 +62,13 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (runtime.Object, 
 	if err != nil {
 		return nil, err
 	}
-	return obj, s.checkTarget(r, metaOf(obj))
+	return obj, s.checkTarget(r, kinds.MetaOf(obj))
 }
 
 // replacing returns the editor of an update.
 func replacing(r *request, obj runtime.Object) editor {
-	return func(*record) (runtime.Object, error) {
-		if (!r.kind.typed || versioned[r.kind.Kind]) && metaOf(obj).GetResourceVersion() == "" {
+	return func(*kinds.Record) (runtime.Object, error) {
+		if (!r.kind.Typed || kinds.Versioned[r.kind.Kind]) && kinds.MetaOf(obj).GetResourceVersion() == "" {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
@@ -92,10 +92,10 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 
 // sendModified updates the object of a request and responds with the result.
 func (s *Server) sendModified(w http.ResponseWriter, r *request, edit editor) error {
-	rec, err := s.modify(r, s.admission(w, r), r.updater(), func(old *record) (runtime.Object, error) {
+	rec, err := s.modify(r, s.admission(w, r), r.updater(), func(old *kinds.Record) (runtime.Object, error) {
 		next, err := edit(old)
 		if err == nil && r.subresource == "" {
-			r.kind.warnFinalizers(w, metaOf(next), old.meta)
+			warnFinalizers(r.kind, w, kinds.MetaOf(next), old.Meta)
 		}
 		return next, err
 	})
@@ -106,17 +106,17 @@ func (s *Server) sendModified(w http.ResponseWriter, r *request, edit editor) er
 }
 
 // modify updates the object of a request, except for a dry run, and returns the result.
-func (s *Server) modify(r *request, admit *admission, manager string, edit editor) (*record, error) {
+func (s *Server) modify(r *request, admit *admission, manager string, edit editor) (*kinds.Record, error) {
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
-			return nil, notFound(r.kind, r.name)
+			return nil, kinds.NotFound(r.kind, r.name)
 		}
 		next, err := edit(old)
 		if err != nil {
 			return nil, err
 		}
-		if next, err = s.ownership.updated(r.kind, r.subresource, r.kind.working(old), next, manager); err != nil {
+		if next, err = s.ownership.updated(r.kind, r.subresource, r.kind.Working(old), next, manager); err != nil {
 			return nil, err
 		}
 		if next, err = admit.change(old, next); err != nil {
@@ -126,7 +126,7 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 			return nil, err
 		}
 		if r.subresource == "" {
-			admit.warn(r.kind, next, old.obj)
+			admit.warn(r.kind, next, old.Obj)
 		}
 		if err := admit.check(old, next); err != nil {
 			return nil, err
@@ -141,30 +141,30 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 }
 
 // store commits a prepared update and runs the garbage collector.
-func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool, error) {
+func (s *Server) store(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, error) {
 	rec, ok, more, err := s.storeOne(k, old, next)
 	s.processGC(more...)
 	return rec, ok, err
 }
 
 // storeOne is store without garbage collection. It returns the writes to process.
-func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, bool, []gcItem, error) {
-	var defined []*kind
+func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, []gcItem, error) {
+	var defined []*kinds.Kind
 	if k == s.definitions {
 		u := next.(*unstructured.Unstructured)
-		s.establish(u, old.meta.GetCreationTimestamp())
-		was := old.obj.(*unstructured.Unstructured).Object
-		if !sameSpec(k, old.obj, next) || !equality.Semantic.DeepEqual(nested[any](was, "status", "acceptedNames"), nested[any](u.Object, "status", "acceptedNames")) {
+		s.establish(u, old.Meta.GetCreationTimestamp())
+		was := old.Obj.(*unstructured.Unstructured).Object
+		if !kinds.SameSpec(k, old.Obj, next) || !equality.Semantic.DeepEqual(kinds.Nested[any](was, "status", "acceptedNames"), kinds.Nested[any](u.Object, "status", "acceptedNames")) {
 			var err error
-			if defined, err = s.serving(u); err != nil {
+			if defined, err = kinds.Serving(u, s.definitions, s.opts.Schemas); err != nil {
 				return nil, false, nil, err
 			}
 		}
 	}
-	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
+	if m := kinds.MetaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
-		last, ok := s.storage.commit(k, old.key, old, nil)
+		last, ok := s.storage.commit(k, old.Key, old, nil)
 		if !ok {
 			return nil, false, nil, nil
 		}
@@ -173,7 +173,7 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err
 	}
-	rec, ok, _ := s.storage.commitIf(k, old.key, old, next, func() error { return s.checkAllocated(k, next, old) })
+	rec, ok, _ := s.storage.commitIf(k, old.Key, old, next, func() error { return s.checkAllocated(k, next, old) })
 	if !ok { // a conflict, or an address was taken
 		return nil, false, nil, nil
 	}
@@ -198,41 +198,41 @@ const everything = "*"
 
 // prepare validates a new state against the old one, sets the server-managed fields and
 // returns it in the storage version.
-func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object) (runtime.Object, error) {
-	m, was := metaOf(next), old.meta
+func (s *Server) prepare(k *kinds.Kind, subresource string, old *kinds.Record, next runtime.Object) (runtime.Object, error) {
+	m, was := kinds.MetaOf(next), old.Meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
-		return nil, updatePreconditionFailed(k, old.key, "UID", string(uid), string(was.GetUID()))
+		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "UID", string(uid), string(was.GetUID()))
 	}
 	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-			return nil, failed(err.Error())
+			return nil, apierror.Failed(err.Error())
 		}
-		return nil, conflict(k, old.key)
+		return nil, kinds.Conflict(k, old.Key)
 	}
-	before := k.working(old)
+	before := k.Working(old)
 	validated := before
 	if subresource == everything {
-		if subresource = ""; k.strict {
+		if subresource = ""; k.Strict {
 			validated = bindable(before, next)
 		}
-		if k == s.definitions && !hasStoredVersions(next) {
-			setStatus(next, before.DeepCopyObject())
+		if k == s.definitions && !kinds.HasStoredVersions(next) {
+			kinds.SetStatus(next, before.DeepCopyObject())
 		}
 		if ns, ok := next.(*corev1.Namespace); ok { // as in an update by a client
 			ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
 		}
 	} else {
-		next = k.merge(subresource, before, next)
-		m = metaOf(next)
+		next = mergeWrite(k, subresource, before, next)
+		m = kinds.MetaOf(next)
 		if err := checkSigningRequest(subresource, next, before); err != nil {
 			return nil, err
 		}
 	}
 	if added := slices.DeleteFunc(slices.Clone(m.GetFinalizers()), func(f string) bool { return slices.Contains(was.GetFinalizers(), f) }); was.GetDeletionTimestamp() != nil && len(added) > 0 {
-		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(
+		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.Key.Name, field.ErrorList{field.Forbidden(
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
-	normalise(next)
+	kinds.Normalise(next)
 	if subresource != "status" {
 		if err := s.manage(k, next, before); err != nil {
 			return nil, err
@@ -245,24 +245,12 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
 	m.SetSelfLink("")
 	m.SetGeneration(was.GetGeneration())
-	if k.hasGeneration() && !sameSpec(k, before, next) {
+	if k.HasGeneration() && !kinds.SameSpec(k, before, next) {
 		m.SetGeneration(was.GetGeneration() + 1)
 	}
-	if err := k.validate(next, validated, subresource); err != nil {
+	if err := k.Validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
 	keepTimes(before, next)
-	return k.toStorage(next), nil
-}
-
-func conflict(k *kind, key object.Key) error {
-	return apierrors.NewConflict(k.GVR().GroupResource(), key.Name,
-		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
-}
-
-// updatePreconditionFailed returns the conflict error for an update, in the real server's
-// words.
-func updatePreconditionFailed(k *kind, key object.Key, what, want, got string) error {
-	return apierrors.NewConflict(k.GVR().GroupResource(), key.Name,
-		errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+got))
+	return k.ToStorage(next), nil
 }

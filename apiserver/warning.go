@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -26,37 +25,10 @@ func addWarning(w http.ResponseWriter, text string) {
 	}
 }
 
-// deprecation returns the warning for requests to a built-in kind that is deprecated in the
-// served version of Kubernetes, or "". obj is of its Go type.
-func deprecation(gvk schema.GroupVersionKind, obj any) string {
-	deprecated, ok := obj.(interface{ APILifecycleDeprecated() (major, minor int) })
-	if !ok {
-		return ""
-	}
-	major, minor := deprecated.APILifecycleDeprecated()
-	if served, _ := strconv.Atoi(servedMinor); major != 1 || minor > served {
-		return ""
-	}
-	warning := fmt.Sprintf("%s %s is deprecated in v%d.%d+", gvk.GroupVersion(), gvk.Kind, major, minor)
-	if removed, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) }); ok {
-		if major, minor := removed.APILifecycleRemoved(); major > 0 {
-			warning += fmt.Sprintf(", unavailable in v%d.%d+", major, minor)
-		}
-	}
-	if replaced, ok := obj.(interface {
-		APILifecycleReplacement() schema.GroupVersionKind
-	}); ok {
-		if by := replaced.APILifecycleReplacement(); !by.Empty() {
-			warning += fmt.Sprintf("; use %s %s", by.GroupVersion(), by.Kind)
-		}
-	}
-	return warning
-}
-
 // warn adds the warnings about a valid object of a built-in kind, with Options.Strict. old is
 // nil for a new object.
-func (a *admission) warn(k *kind, obj, old runtime.Object) {
-	if a == nil || !k.strict {
+func (a *admission) warn(k *kinds.Kind, obj, old runtime.Object) {
+	if a == nil || !k.Strict {
 		return
 	}
 	for _, text := range builtin.Warnings(obj, old) {
@@ -66,8 +38,8 @@ func (a *admission) warn(k *kind, obj, old runtime.Object) {
 
 // warnFinalizers warns about the names of finalizers that a write adds to a custom resource.
 // before is nil for a new object.
-func (k *kind) warnFinalizers(w http.ResponseWriter, next, before metav1.Object) {
-	if k.typed {
+func warnFinalizers(k *kinds.Kind, w http.ResponseWriter, next, before metav1.Object) {
+	if k.Typed {
 		return
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(next.GetFinalizers()))) {

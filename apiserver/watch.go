@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -27,7 +28,7 @@ var (
 // next is called by one goroutine; the storage lock guards cursor and cut.
 type watcher struct {
 	storage *storage
-	kind    *kind
+	kind    *kinds.Kind
 	sel     selection
 	after   uint64 // only changes after this version are sent
 	cursor  int64  // number of changes since the server started
@@ -39,7 +40,7 @@ type watcher struct {
 // watchEvent is one event of a watch.
 type watchEvent struct {
 	kind   watch.EventType
-	record *record
+	record *kinds.Record
 }
 
 // poke makes the watcher check for changes.
@@ -53,13 +54,13 @@ func (w *watcher) poke() {
 // watchStart holds the objects to send first, their version, and whether a bookmark follows
 // them.
 type watchStart struct {
-	initial []*record
+	initial []*kinds.Record
 	version uint64
 	mark    bool
 }
 
 // watch opens a watch whose changes are delayed. The caller must close it.
-func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions, delay time.Duration) (*watcher, watchStart, error) {
+func (s *storage) watch(ctx context.Context, k *kinds.Kind, sel selection, opts *internalversion.ListOptions, delay time.Duration) (*watcher, watchStart, error) {
 	version, err := parseVersion(opts.ResourceVersion)
 	if err != nil {
 		return nil, watchStart{}, err
@@ -142,7 +143,7 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 		}
 		if c.version > w.after {
 			version = c.version
-			if c.kind == w.kind.storage {
+			if c.kind == w.kind.Storage {
 				batch = append(batch, *c)
 			}
 		}
@@ -198,7 +199,7 @@ func (w *watcher) close() {
 }
 
 // cutWatches cuts the watches of the matching kinds and returns their number.
-func (s *storage) cutWatches(of func(*kind) bool) (n int) {
+func (s *storage) cutWatches(of func(*kinds.Kind) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.buckets {

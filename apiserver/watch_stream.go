@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,11 +40,11 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 		return err
 	}
 	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
-		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+		return apierror.NotAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
 	if errors.Is(err, errOver) {
-		return notServed()
+		return apierror.NotServed()
 	}
 	// Errors found by the storage are sent inside the stream.
 	expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
@@ -148,7 +150,7 @@ func ended(err error) error {
 
 // initial sends the existing objects and the bookmark after them.
 func (st *stream) initial(w *watcher, start watchStart) error {
-	records := slices.DeleteFunc(start.initial, func(rec *record) bool { return !w.sel.matches(w.kind, rec) })
+	records := slices.DeleteFunc(start.initial, func(rec *kinds.Record) bool { return !w.sel.matches(w.kind, rec) })
 	for i, rec := range records {
 		if i >= len(records)/2 && st.faults.has(TruncateBody) {
 			break
@@ -193,11 +195,11 @@ func (st *stream) event(ev watchEvent) error {
 	return st.faults.afterEvent(st, ev)
 }
 
-func (st *stream) write(kind watch.EventType, rec *record) error {
+func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 	var obj runtime.Object
 	switch st.r.rep.as {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*record{rec}, version: rec.version}, st.columns)
+		obj = st.server.table(st.r, page{records: []*kinds.Record{rec}, version: rec.Version}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		obj = partial(rec, st.r.rep.in)
@@ -237,14 +239,14 @@ func (st *stream) bookmark(end bool) error {
 		st.faults.used(DropBookmarks)
 		return nil
 	}
-	obj := st.r.kind.empty()
-	rec := newRecord(obj, st.at)
+	obj := st.r.kind.Empty()
+	rec := kinds.NewRecord(obj, st.at)
 	if end {
-		rec.meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		rec.Meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	switch st.r.rep.as {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*record{rec}, version: st.at}, st.columns)
+		obj = st.server.table(st.r, page{records: []*kinds.Record{rec}, version: st.at}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		obj = partial(rec, st.r.rep.in)

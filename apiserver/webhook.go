@@ -12,22 +12,21 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/object"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-
-	"github.com/tarnproject/tarn/object"
 )
 
 // webhooks holds the admission webhooks of the stored configurations. They are compiled for
 // the first write after a change.
 type webhooks struct {
-	mutating, validating *kind // set by New
+	mutating, validating *kinds.Kind // set by New
 
 	mu       sync.Mutex // guards the rest
 	edits    uint64     // of the buckets when all was compiled
@@ -80,12 +79,12 @@ func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
 	if edits := m.edits + v.edits; edits != h.edits {
 		h.edits, h.all = edits, [2][]*webhook{}
 		for _, r := range m.records {
-			for _, w := range r.obj.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
+			for _, w := range r.Obj.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
 				h.all[0] = append(h.all[0], h.compile(&webhook{MutatingWebhook: w}))
 			}
 		}
 		for _, r := range v.records {
-			for _, w := range r.obj.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
+			for _, w := range r.Obj.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
 				h.all[1] = append(h.all[1], h.compile(&webhook{validating: true, MutatingWebhook: admissionregistrationv1.MutatingWebhook{
 					Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
 					NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
@@ -95,26 +94,6 @@ func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
 		}
 	}
 	return h.all[0], h.all[1]
-}
-
-// checkWebhooks rejects webhooks with matchConditions, which need CEL.
-func checkWebhooks(obj runtime.Object) (errs field.ErrorList) {
-	check := func(i int, conditions []admissionregistrationv1.MatchCondition) {
-		if len(conditions) > 0 {
-			errs = append(errs, field.Forbidden(field.NewPath("webhooks").Index(i).Child("matchConditions"), "the embedded API server does not evaluate CEL expressions of webhooks"))
-		}
-	}
-	switch o := obj.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			check(i, o.Webhooks[i].MatchConditions)
-		}
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		for i := range o.Webhooks {
-			check(i, o.Webhooks[i].MatchConditions)
-		}
-	}
-	return errs
 }
 
 // compile parses the selectors of a webhook and creates its client.
@@ -171,30 +150,30 @@ func (h *webhooks) compile(w *webhook) *webhook {
 
 // matching returns the version of the resource that a webhook is called with for a request,
 // or nil if it is not called. obj is nil for a deletion.
-func (a *admission) matching(h *webhook, old *record, obj runtime.Object) *kind {
+func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) *kinds.Kind {
 	k := a.r.kind
 	if k.Group == admissionregistrationv1.GroupName {
 		return nil // a webhook cannot prevent its own removal
 	}
-	match := func(k *kind) bool {
+	match := func(k *kinds.Kind) bool {
 		return slices.ContainsFunc(h.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool { return a.ruleMatches(rule, k, old) })
 	}
 	if !match(k) {
 		if h.MatchPolicy != nil && *h.MatchPolicy == admissionregistrationv1.Exact {
 			return nil
 		}
-		others := slices.DeleteFunc(a.server.catalog.versions(k.GVR().GroupResource()), func(other *kind) bool { return other.storage != k.storage || !match(other) })
+		others := slices.DeleteFunc(a.server.catalog.Versions(k.GVR().GroupResource()), func(other *kinds.Kind) bool { return other.Storage != k.Storage || !match(other) })
 		if len(others) == 0 {
 			return nil
 		}
-		k = slices.MinFunc(others, func(a, b *kind) int { return strings.Compare(a.Version, b.Version) })
+		k = slices.MinFunc(others, func(a, b *kinds.Kind) int { return strings.Compare(a.Version, b.Version) })
 	}
 	var states []metav1.Object // the new one first
 	if obj != nil {
-		states = append(states, metaOf(obj))
+		states = append(states, kinds.MetaOf(obj))
 	}
 	if old != nil {
-		states = append(states, old.meta)
+		states = append(states, old.Meta)
 	}
 	if !a.namespaceMatches(h.namespaces, states[0]) || !slices.ContainsFunc(states, func(m metav1.Object) bool { return h.labels.Matches(labels.Set(m.GetLabels())) }) {
 		return nil
@@ -202,7 +181,7 @@ func (a *admission) matching(h *webhook, old *record, obj runtime.Object) *kind 
 	return k
 }
 
-func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kind, old *record) bool {
+func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kinds.Kind, old *kinds.Record) bool {
 	if !either(rule.APIGroups, "*", k.Group) || !either(rule.APIVersions, "*", k.Version) {
 		return false
 	}
@@ -221,7 +200,7 @@ func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations,
 // namespaceMatches applies a namespace selector to the namespace of an object, or to the
 // object if it is a namespace. Other objects without a namespace always match.
 func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool {
-	if a.r.kind.storage != a.server.namespaces {
+	if a.r.kind.Storage != a.server.namespaces {
 		if a.r.namespace == "" || sel.Empty() {
 			return true
 		}
@@ -229,7 +208,7 @@ func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool 
 		if ns == nil {
 			return false
 		}
-		m = ns.meta
+		m = ns.Meta
 	}
 	// kube-apiserver gives every namespace this label.
 	return sel.Matches(labels.Merge(m.GetLabels(), labels.Set{corev1.LabelMetadataName: m.GetName()}))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -23,7 +24,7 @@ import (
 
 // call calls a webhook. It returns nil if the call failed and the failure is ignored, and an
 // API error if the webhook denied the request.
-func (a *admission) call(h *webhook, k *kind, old *record, obj runtime.Object) (*admissionv1.AdmissionResponse, error) {
+func (a *admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionResponse, error) {
 	request, err := a.request(k, old, obj)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -1,8 +1,6 @@
-package apiserver
+package kinds
 
 import (
-	"strings"
-
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -22,19 +20,19 @@ var joined = map[schema.GroupVersionKind]schema.GroupVersionKind{
 }
 
 // join sets the storage kinds.
-func join(kinds []*kind) {
-	by := map[schema.GroupVersionKind]*kind{}
+func join(kinds []*Kind) {
+	by := map[schema.GroupVersionKind]*Kind{}
 	for _, k := range kinds {
 		by[k.GVK()] = k
 	}
 	for from, to := range joined {
-		by[from].storage = by[to]
+		by[from].Storage = by[to]
 	}
 }
 
-// converted returns the version gv of an object of a built-in kind, which shares memory with obj.
+// Converted returns the version gv of an object of a built-in kind, which shares memory with obj.
 // If obj is in that version or there is no such conversion, it is obj.
-func converted(obj runtime.Object, gv schema.GroupVersion) runtime.Object {
+func Converted(obj runtime.Object, gv schema.GroupVersion) runtime.Object {
 	switch o := obj.(type) {
 	case *eventsv1.Event:
 		if gv == corev1.SchemeGroupVersion {
@@ -56,16 +54,16 @@ func converted(obj runtime.Object, gv schema.GroupVersion) runtime.Object {
 	return obj
 }
 
-// toStorage converts an object to its storage version. In custom resources, only apiVersion
+// ToStorage converts an object to its storage version. In custom resources, only apiVersion
 // differs, and fields that the schema of the storage version does not have are dropped.
-func (k *kind) toStorage(obj runtime.Object) runtime.Object {
-	if k.typed {
-		obj = converted(obj, k.storage.GVK().GroupVersion())
+func (k *Kind) ToStorage(obj runtime.Object) runtime.Object {
+	if k.Typed {
+		obj = Converted(obj, k.Storage.GVK().GroupVersion())
 	}
-	if k.schema != k.storageSchema && k.storageSchema != nil {
-		_, _ = k.storageSchema.Prune(obj.(*unstructured.Unstructured)) // the metadata was decoded before
+	if k.Schema != k.StorageSchema && k.StorageSchema != nil {
+		_, _ = k.StorageSchema.Prune(obj.(*unstructured.Unstructured)) // the metadata was decoded before
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
+	obj.GetObjectKind().SetGroupVersionKind(k.Storage.GVK())
 	return obj
 }
 
@@ -95,20 +93,4 @@ func eventOf(e *corev1.Event) *eventsv1.Event {
 	}
 	out.SetGroupVersionKind(eventsv1.SchemeGroupVersion.WithKind("Event"))
 	return out
-}
-
-// eventNames maps field names of events.k8s.io/v1 to those of core events.
-var eventNames = map[string]string{
-	"regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent", "deprecatedSource": "source",
-	"deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
-}
-
-// storageField translates a field path to the storage kind.
-func (k *kind) storageField(path string) string {
-	if first, rest, more := strings.Cut(path, "."); k.Kind == "Event" && !k.isStorage() && eventNames[first] != "" {
-		if path = eventNames[first]; more {
-			path += "." + rest
-		}
-	}
-	return path
 }

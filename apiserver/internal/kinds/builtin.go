@@ -1,4 +1,4 @@
-package apiserver
+package kinds
 
 import (
 	"reflect"
@@ -34,22 +34,22 @@ var reviews = stringSet(`
 // scalable lists the kinds with a scale subresource.
 var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationController`)
 
-// versioned lists the kinds whose updates must have a resource version. Those of custom
+// Versioned lists the kinds whose updates must have a resource version. Those of custom
 // resources must as well.
-var versioned = stringSet(`
+var Versioned = stringSet(`
 	CSIDriver CSINode CSIStorageCapacity ClusterTrustBundle Lease LeaseCandidate MutatingAdmissionPolicy
 	MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest PodDisruptionBudget
 	ResourcePoolStatusRequest RuntimeClass StorageVersion StorageVersionMigration ValidatingAdmissionPolicy
 	ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment`)
 
-// returnedDeleted lists the kinds whose deletion returns the object instead of a Status.
-var returnedDeleted = stringSet(`
+// ReturnedDeleted lists the kinds whose deletion returns the object instead of a Status.
+var ReturnedDeleted = stringSet(`
 	CSIDriver CSINode DeviceClass DeviceTaintRule Namespace PersistentVolume PersistentVolumeClaim Pod PodTemplate
 	ResourceClaim ResourceClaimTemplate ResourcePoolStatusRequest ResourceQuota ResourceSlice Service ServiceAccount
 	StorageClass VolumeAttachment VolumeAttributesClass`)
 
-// createdByUpdate lists the kinds whose update creates an object that does not exist.
-var createdByUpdate = stringSet(`
+// CreatedByUpdate lists the kinds whose update creates an object that does not exist.
+var CreatedByUpdate = stringSet(`
 	ClusterRole ClusterRoleBinding Endpoints Event Lease LeaseCandidate LimitRange Role RoleBinding RuntimeClass Service`)
 
 // shortNames holds the short names that kubectl accepts.
@@ -75,12 +75,12 @@ func stringSet(text string) map[string]bool {
 	return set
 }
 
-// builtins returns the kinds of k8s.io/api that have a list type, and the reviews, in the most stable version of
+// Builtins returns the kinds of k8s.io/api that have a list type, and the reviews, in the most stable version of
 // each. With strict, only those that kube-apiserver serves by default: kinds with a stable version.
-func builtins(strict bool) []*kind {
+func Builtins(strict bool) []*Kind {
 	known := scheme.Scheme.AllKnownTypes()
-	best := map[schema.GroupKind]*kind{}
-	var all []*kind
+	best := map[schema.GroupKind]*Kind{}
+	var all []*Kind
 	for gvk, t := range known {
 		list := gvk
 		list.Kind += "List"
@@ -94,50 +94,56 @@ func builtins(strict bool) []*kind {
 			continue // all its kinds moved to other groups
 		}
 		k := newBuiltin(gvk, t)
-		k.strict = strict
+		k.Strict = strict
 		all = append(all, k)
 		if b := best[gvk.GroupKind()]; b == nil || version.CompareKubeAwareVersionStrings(k.Version, b.Version) > 0 {
 			best[gvk.GroupKind()] = k
 		}
 	}
 	join(all)
-	return slices.DeleteFunc(all, func(k *kind) bool {
-		return best[k.GVK().GroupKind()] != k.storage && best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
+	return slices.DeleteFunc(all, func(k *Kind) bool {
+		return best[k.GVK().GroupKind()] != k.Storage && best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
 	})
 }
 
-func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
+func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *Kind {
 	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	if gvk.Kind == "Endpoints" {
 		plural.Resource = "endpoints"
 	}
-	k := &kind{
+	k := &Kind{
 		Resource: object.Resource{
 			Group: gvk.Group, Version: gvk.Version, Resource: plural.Resource, Kind: gvk.Kind, Namespaced: !clusterScoped[gvk.Kind],
 		},
-		singular: singular.Resource, typed: true, review: reviews[gvk.Kind],
-		deprecated: deprecation(gvk, reflect.New(t).Interface()),
+		Singular: singular.Resource, Typed: true, Review: reviews[gvk.Kind],
+		Deprecated: deprecation(gvk, reflect.New(t).Interface()),
 	}
-	k.storage = k
-	_, k.status = t.FieldByName("Status")
-	k.status = k.status && !k.review
+	k.Storage = k
+	_, k.Status = t.FieldByName("Status")
+	k.Status = k.Status && !k.Review
 	if short := shortNames[gvk.Kind]; short != "" {
-		k.shortNames = []string{short}
+		k.ShortNames = []string{short}
 	}
 	switch {
 	case categoryAll[gvk.Kind]:
-		k.categories = []string{"all"}
+		k.Categories = []string{"all"}
 	case gvk.Group == "admissionregistration.k8s.io":
-		k.categories = []string{"api-extensions"}
+		k.Categories = []string{"api-extensions"}
 	}
 	if scalable[gvk.Kind] {
-		k.scale = &scalePaths{
-			spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, selector: []string{"spec", "selector"},
-			versions: managedfields.ResourcePathMappings{},
+		k.Scale = &ScalePaths{
+			Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"}, Selector: []string{"spec", "selector"},
+			Versions: managedfields.ResourcePathMappings{},
 		}
 		for _, gv := range scheme.Scheme.VersionsForGroupKind(gvk.GroupKind()) {
-			k.scale.versions[gv.String()] = replicasPath(k.scale.spec)
+			k.Scale.Versions[gv.String()] = ReplicasPath(k.Scale.Spec)
 		}
 	}
 	return k
 }
+
+// StatusOnly lists the built-in kinds whose status subresource ignores metadata. That of
+// custom resources always does.
+var StatusOnly = stringSet(`
+	DeviceTaintRule FlowSchema PodCertificateRequest PodGroup PriorityLevelConfiguration ResourceClaim
+	ResourcePoolStatusRequest ServiceCIDR StorageVersion StorageVersionMigration ValidatingAdmissionPolicy VolumeAttachment`)

@@ -1,21 +1,21 @@
-package apiserver
+package kinds
 
 import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
-// metaOf returns the metadata of a decoded object.
-func metaOf(obj runtime.Object) metav1.Object {
+// MetaOf returns the metadata of a decoded object.
+func MetaOf(obj runtime.Object) metav1.Object {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		panic("apiserver: " + err.Error())
@@ -23,8 +23,8 @@ func metaOf(obj runtime.Object) metav1.Object {
 	return m
 }
 
-// setStatus copies the status of from, or clears it if from is nil.
-func setStatus(obj, from runtime.Object) {
+// SetStatus copies the status of from, or clears it if from is nil.
+func SetStatus(obj, from runtime.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		delete(u.Object, "status")
 		if from != nil {
@@ -45,35 +45,35 @@ func setStatus(obj, from runtime.Object) {
 	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
 }
 
-// hasStatus reports whether an object of any Go type has a status that is not empty.
-func hasStatus(obj runtime.Object) bool {
+// HasStatus reports whether an object of any Go type has a status that is not empty.
+func HasStatus(obj runtime.Object) bool {
 	if u, ok := obj.(runtime.Unstructured); ok {
-		return len(nested[map[string]any](u.UnstructuredContent(), "status")) > 0
+		return len(Nested[map[string]any](u.UnstructuredContent(), "status")) > 0
 	}
 	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
 	return field.IsValid() && !field.IsZero()
 }
 
-// sameSpec reports whether two objects of a kind differ only in metadata and status, for which
+// SameSpec reports whether two objects of a kind differ only in metadata and status, for which
 // the generation stays. Without
 // the status subresource, the status of a custom resource is a field like any other.
-func sameSpec(k *kind, a, b runtime.Object) bool {
+func SameSpec(k *Kind, a, b runtime.Object) bool {
 	if u, ok := a.(*unstructured.Unstructured); ok {
 		other := b.(*unstructured.Unstructured)
 		bare := func(m map[string]any) map[string]any {
 			out := maps.Clone(m)
 			delete(out, "metadata")
-			if k.status {
+			if k.Status {
 				delete(out, "status")
 			}
 			return out
 		}
 		return equality.Semantic.DeepEqual(bare(u.Object), bare(other.Object))
 	}
-	if k.typed && k.Kind == "PriorityClass" {
+	if k.Typed && k.Kind == "PriorityClass" {
 		return true
 	}
-	if k.Kind == "EndpointSlice" && !maps.Equal(metaOf(a).GetLabels(), metaOf(b).GetLabels()) {
+	if k.Kind == "EndpointSlice" && !maps.Equal(MetaOf(a).GetLabels(), MetaOf(b).GetLabels()) {
 		return false // they count on the real server
 	}
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
@@ -98,20 +98,20 @@ var noGeneration = map[string]bool{
 	"resourceclaimtemplates.resource.k8s.io": true,
 }
 
-// hasGeneration reports whether the kind increments metadata.generation.
-func (k *kind) hasGeneration() bool {
-	if !k.typed {
+// HasGeneration reports whether the kind increments metadata.generation.
+func (k *Kind) HasGeneration() bool {
+	if !k.Typed {
 		return true
 	}
 	if noGeneration[k.String()] {
 		return false
 	}
-	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
+	_, has := reflect.TypeOf(k.Empty()).Elem().FieldByName("Spec")
 	return has || k.Group == "admissionregistration.k8s.io" || k.Kind == "EndpointSlice" || k.Kind == "PodTemplate" || k.Kind == "PriorityClass"
 }
 
-// normalise applies the effects that conversion has on the real server.
-func normalise(obj runtime.Object) {
+// Normalise applies the effects that conversion has on the real server.
+func Normalise(obj runtime.Object) {
 	if ns, ok := obj.(*corev1.Namespace); ok && ns.Name != "" {
 		if ns.Labels == nil {
 			ns.Labels = map[string]string{}
@@ -134,8 +134,8 @@ func normalise(obj runtime.Object) {
 	secret.StringData = nil
 }
 
-// setInitialPhase sets the status that the real server sets on creation.
-func setInitialPhase(obj runtime.Object) {
+// SetInitialPhase sets the status that the real server sets on creation.
+func SetInitialPhase(obj runtime.Object) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		if o.Status.Phase == "" {
@@ -150,7 +150,7 @@ func setInitialPhase(obj runtime.Object) {
 		}
 	case *corev1.PersistentVolume:
 		if o.Status.Phase == "" {
-			at := now()
+			at := Now()
 			o.Status.Phase, o.Status.LastPhaseTransitionTime = corev1.VolumePending, &at
 		}
 	case *corev1.PersistentVolumeClaim:
@@ -159,3 +159,6 @@ func setInitialPhase(obj runtime.Object) {
 		}
 	}
 }
+
+// Now returns the current time in the precision of metav1.Time.
+func Now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }

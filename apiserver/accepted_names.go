@@ -46,7 +46,7 @@ func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any
 			taken[text] = false
 		}
 	}
-	for _, rec := range s.storage.all(s.definitions, "") {
+	for _, rec := range s.storage.All(s.definitions, "") {
 		other := rec.Obj.(*unstructured.Unstructured).Object
 		if rec.Key.Name == u.GetName() || kinds.Nested[string](other, "spec", "group") != group {
 			continue
@@ -87,7 +87,7 @@ func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any
 
 // releaseNames accepts the names of other definitions of a group that were in use.
 func (s *Server) releaseNames(group string) (more []gcItem) {
-	for _, rec := range s.storage.all(s.definitions, "") {
+	for _, rec := range s.storage.All(s.definitions, "") {
 		u := rec.Obj.(*unstructured.Unstructured)
 		if kinds.Nested[string](u.Object, "spec", "group") == group {
 			more = append(more, s.updateMeta(s.definitions, rec.Key, func(metav1.Object) bool { return true })...)

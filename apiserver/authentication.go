@@ -53,7 +53,7 @@ func (s *Server) ServiceAccountConfig(namespace, name string) (*rest.Config, err
 	if err != nil {
 		return nil, err
 	}
-	rec := s.storage.get(k, object.Key{Namespace: namespace, Name: name})
+	rec := s.storage.Get(k, object.Key{Namespace: namespace, Name: name})
 	if rec == nil {
 		return nil, kinds.NotFound(k, name) // deleted in the meantime
 	}

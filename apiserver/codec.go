@@ -13,6 +13,7 @@ import (
 	"github.com/munnerz/goautoneg"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -148,15 +149,15 @@ func (c *codecs) record(k *kinds.Kind, f kinds.Encoding, r *kinds.Record) ([]byt
 
 // listOf returns the list object for a page. Items of typed lists carry no kind or
 // apiVersion, as on the real server; unstructured items do.
-func listOf(k *kinds.Kind, p page) (runtime.Object, error) {
-	head := metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining, ShardInfo: p.shard}
+func listOf(k *kinds.Kind, p storage.Page) (runtime.Object, error) {
+	head := metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.Version), Continue: p.Next, RemainingItemCount: p.Remaining, ShardInfo: p.Shard}
 	if !k.Typed {
-		list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(p.records))}
+		list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(p.Records))}
 		list.SetGroupVersionKind(k.ListKind())
 		list.SetResourceVersion(head.ResourceVersion)
 		list.SetContinue(head.Continue)
 		list.SetRemainingItemCount(head.RemainingItemCount)
-		for i, r := range p.records {
+		for i, r := range p.Records {
 			list.Items[i] = *k.Present(r).(*unstructured.Unstructured)
 		}
 		return list, nil
@@ -169,8 +170,8 @@ func listOf(k *kinds.Kind, p page) (runtime.Object, error) {
 	v := reflect.ValueOf(obj).Elem()
 	v.FieldByName("ListMeta").Set(reflect.ValueOf(head))
 	items := v.FieldByName("Items")
-	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
-	for i, r := range p.records {
+	items.Set(reflect.MakeSlice(items.Type(), len(p.Records), len(p.Records)))
+	for i, r := range p.Records {
 		item := items.Index(i)
 		item.Set(reflect.ValueOf(k.Present(r)).Elem())
 		item.FieldByName("TypeMeta").SetZero()

@@ -31,7 +31,7 @@ func (c competingChange) value() string { return fmt.Sprintf("before write %d; "
 func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
 	c = competingChange{kind: r.kind, key: r.key(), write: write}
 	for {
-		old := s.storage.get(r.kind, c.key)
+		old := s.storage.Get(r.kind, c.key)
 		if old == nil {
 			return c, false
 		}
@@ -42,7 +42,7 @@ func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
 		}
 		annotations[anotherWriter] += c.value()
 		kinds.MetaOf(next).SetAnnotations(annotations)
-		if _, ok := s.storage.commit(r.kind, c.key, old, next); ok {
+		if _, ok := s.storage.Commit(r.kind, c.key, old, next); ok {
 			c.uid = old.Meta.GetUID()
 			return c, true
 		}
@@ -54,7 +54,7 @@ func (x *explored) overwritten() (lost []competingChange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.competing {
-		rec := x.server.storage.get(c.kind, c.key)
+		rec := x.server.storage.Get(c.kind, c.key)
 		if rec != nil && rec.Meta.GetUID() == c.uid && !strings.Contains(rec.Meta.GetAnnotations()[anotherWriter], c.value()) {
 			lost = append(lost, c)
 		}

@@ -153,19 +153,19 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 	}
 	key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 	if dry {
-		if there := s.storage.get(k, key); there != nil {
+		if there := s.storage.Get(k, key); there != nil {
 			return nil, alreadyExists(k, there)
 		}
 		return unstoredRecord(obj), nil
 	}
-	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error {
+	rec, ok, err := s.storage.CommitIf(k, key, nil, obj, func() error {
 		return cmp.Or(s.checkActive(k, m), s.checkAllocated(k, obj, nil))
 	})
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, alreadyExists(k, s.storage.get(k, key))
+		return nil, alreadyExists(k, s.storage.Get(k, key))
 	}
 	if accepted != nil {
 		// As on the real server, the response is the definition before it is established. Its
@@ -176,7 +176,7 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 				return nil, apierrors.NewBadRequest(err.Error())
 			}
 		}
-		if _, ok := s.storage.commit(k, key, rec, accepted); !ok && s.storage.get(k, key) == nil && len(defined) > 0 {
+		if _, ok := s.storage.Commit(k, key, rec, accepted); !ok && s.storage.Get(k, key) == nil && len(defined) > 0 {
 			s.processGC(s.undefine(defined[0].Group, defined[0].Resource.Resource)...)
 		}
 	}
@@ -218,9 +218,9 @@ func setNamespace(m metav1.Object, namespace string) error {
 
 // isActive is checkActive for callers that do not hold the storage lock.
 func (s *Server) isActive(k *kinds.Kind, m metav1.Object) error {
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	return s.checkActive(k, m)
+	var err error
+	s.storage.Locked(func() { err = s.checkActive(k, m) })
+	return err
 }
 
 // checkActive rejects new objects in a namespace that does not exist or is terminating, and
@@ -228,7 +228,7 @@ func (s *Server) isActive(k *kinds.Kind, m metav1.Object) error {
 // the commit.
 func (s *Server) checkActive(k *kinds.Kind, m metav1.Object) error {
 	if !k.Builtin() {
-		if d := s.storage.find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
+		if d := s.storage.Find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
 			return apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
 		}
 	}
@@ -236,7 +236,7 @@ func (s *Server) checkActive(k *kinds.Kind, m metav1.Object) error {
 	if !k.Namespaced {
 		return nil
 	}
-	ns := s.storage.find(s.namespaces, object.Key{Name: namespace})
+	ns := s.storage.Find(s.namespaces, object.Key{Name: namespace})
 	switch {
 	case ns == nil && s.opts.AnyNamespace:
 	case ns == nil:

@@ -112,7 +112,7 @@ func (s *Server) undefine(group, resource string) (more []gcItem) {
 	dropped := s.catalog.Drop(gr)
 	s.ownership.forget(dropped)
 	for _, k := range kinds.OncePerStorage(dropped) {
-		for _, r := range s.storage.remove(k) {
+		for _, r := range s.storage.Remove(k) {
 			more = append(more, gcItem{kind: k, old: r, rec: r, deleted: true})
 		}
 	}

@@ -19,7 +19,7 @@ func (s *Server) instances(definition string) (found []dependent) {
 		if k.Builtin() {
 			return nil
 		}
-		for _, rec := range s.storage.all(k, "") {
+		for _, rec := range s.storage.All(k, "") {
 			found = append(found, dependent{k, rec})
 		}
 	}
@@ -41,13 +41,13 @@ func (s *Server) deleteInstances(definition *kinds.Record) (more []gcItem) {
 	}
 	next := definition.Obj.DeepCopyObject().(*unstructured.Unstructured)
 	kinds.TerminateDefinition(next, *next.GetDeletionTimestamp(), "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-	s.storage.commit(s.definitions, definition.Key, definition, next) // unless there is a newer state
+	s.storage.Commit(s.definitions, definition.Key, definition, next) // unless there is a newer state
 	return more
 }
 
 // releaseDefinition deletes a terminating definition once it has no objects.
 func (s *Server) releaseDefinition(name string) []gcItem {
-	d := s.storage.get(s.definitions, object.Key{Name: name})
+	d := s.storage.Get(s.definitions, object.Key{Name: name})
 	if d != nil && d.Meta.GetDeletionTimestamp() != nil && !s.hasInstances(name) {
 		return s.removeFinalizer(s.definitions, d.Key, instancesFinalizer)
 	}

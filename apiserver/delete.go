@@ -23,7 +23,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	old := s.storage.get(r.kind, r.key())
+	old := s.storage.Get(r.kind, r.key())
 	if old == nil {
 		return kinds.NotFound(r.kind, r.name)
 	}
@@ -51,11 +51,11 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 	if err != nil {
 		return err
 	}
-	p, err := s.storage.list(r.Context(), r.kind, sel, list)
+	p, err := s.storage.List(r.Context(), r.kind, sel, list)
 	if err != nil {
 		return err
 	}
-	for _, rec := range p.records {
+	for _, rec := range p.Records {
 		if err := s.admitDelete(w, r, rec, opts); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (s *Server) delete(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOp
 	rec, removed, more, err := s.deleteOne(k, seen, opts)
 	s.processGC(more...)
 	if err == nil && !removed && len(opts.DryRun) == 0 {
-		removed = s.storage.get(k, rec.Key) == nil // the garbage collector may have removed it
+		removed = s.storage.Get(k, rec.Key) == nil // the garbage collector may have removed it
 	}
 	return rec, removed, err
 }
@@ -139,7 +139,7 @@ const betweenWrites = 10 * time.Millisecond
 func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions, markFirst bool) (rec *kinds.Record, removed bool, more []gcItem, err error) {
 	var terminating *kinds.Record // as marked here
 	for {
-		old := s.storage.get(k, seen.Key)
+		old := s.storage.Get(k, seen.Key)
 		if gone := old == nil || old.Meta.GetUID() != seen.Meta.GetUID(); gone && terminating != nil {
 			return terminating, true, nil, nil // another write removed it
 		} else if gone {
@@ -168,7 +168,7 @@ func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.De
 			}
 		}
 		if remove {
-			if rec, ok := s.storage.commit(k, old.Key, old, nil); ok {
+			if rec, ok := s.storage.Commit(k, old.Key, old, nil); ok {
 				return rec, true, []gcItem{{kind: k, old: old, rec: rec, deleted: true}}, nil
 			}
 			continue
@@ -197,7 +197,7 @@ func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil &
 
 // mark marks an object for deletion.
 func (s *Server) mark(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) (*kinds.Record, bool) {
-	return s.storage.commit(k, old.Key, old, s.marked(k, old, finalizers, grace))
+	return s.storage.Commit(k, old.Key, old, s.marked(k, old, finalizers, grace))
 }
 
 // marked returns a copy of an object with deletion timestamp, finalizers and grace period. It

@@ -68,11 +68,11 @@ func (s *Server) Dump(resources ...string) []byte {
 		}
 	}
 	for _, k := range s.catalog.StorageKinds() {
-		for _, rec := range s.storage.all(k, "") {
+		for _, rec := range s.storage.All(k, "") {
 			all = append(all, dumped{kind: k, rec: rec})
 		}
 	}
-	n := newNormalizer(all, s.storage.deleted())
+	n := newNormalizer(all, s.storage.Deleted())
 	all = slices.DeleteFunc(all, func(d dumped) bool {
 		if len(resources) > 0 {
 			return !wanted[d.kind.Storage]

@@ -47,9 +47,7 @@ func (s *Server) checkEscalation(r *request, old *kinds.Record, obj runtime.Obje
 	}
 	if ref != nil {
 		var err error
-		s.storage.mu.Lock()
-		rules, err = s.rbac.rulesOf(s.storage, *ref, r.namespace)
-		s.storage.mu.Unlock()
+		s.storage.Locked(func() { rules, err = s.rbac.rulesOf(s.storage, *ref, r.namespace) })
 		if err != nil {
 			return kinds.NotFound(r.kind, ref.Name) // as the real server names it
 		}

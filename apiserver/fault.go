@@ -393,13 +393,13 @@ func (s *Server) Injected(kind FaultKind) int {
 // Cut drops the connections of all open watches of a resource such as "pods" or
 // "deployments.apps", or of all resources if it is empty. It includes stalled watches and
 // returns their number.
-func (s *Server) Cut(resource string) int { return s.storage.cutWatches(kinds.Named(resource)) }
+func (s *Server) Cut(resource string) int { return s.storage.CutWatches(kinds.Named(resource)) }
 
 // Compact discards the history except for the last keep changes. Watches and exact lists at
 // older versions then get 410.
-func (s *Server) Compact(keep int) { s.storage.compact(keep) }
+func (s *Server) Compact(keep int) { s.storage.Compact(keep) }
 
 // Rewind undoes the last changes, as far as the history reaches, and reuses their versions,
 // like a restore from a backup. All watches are cut. Custom resources stay defined. It
 // returns the current version.
-func (s *Server) Rewind(changes int) uint64 { return s.storage.rewind(changes) }
+func (s *Server) Rewind(changes int) uint64 { return s.storage.Rewind(changes) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestF
 		panic(http.ErrAbortHandler)
 	}
 	if faults.has(Gone) {
-		s.respondError(w, r.Request, s.storage.tooOld(1, 2))
+		s.respondError(w, r.Request, s.storage.TooOld(1, 2))
 		return w, true
 	}
 	if faults.has(KillBefore) {
@@ -120,7 +121,7 @@ func (s *Server) refuseCreate(r *request) error {
 // renewal.
 func (s *Server) takeLease(r *request) error {
 	for {
-		old := s.storage.get(r.kind, r.key())
+		old := s.storage.Get(r.kind, r.key())
 		if old == nil {
 			return kinds.NotFound(r.kind, r.name)
 		}
@@ -133,7 +134,7 @@ func (s *Server) takeLease(r *request) error {
 			transitions += *t
 		}
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime, lease.Spec.LeaseTransitions = &holder, &at, &at, &transitions
-		if _, ok := s.storage.commit(r.kind, old.Key, old, lease); ok {
+		if _, ok := s.storage.Commit(r.kind, old.Key, old, lease); ok {
 			return kinds.Conflict(r.kind, r.key())
 		}
 	}
@@ -171,7 +172,7 @@ type streamFaults struct {
 	start    string // the path and the version where the watch began
 	body     *frameWriter
 	sent     int
-	previous *watchEvent
+	previous *storage.Event
 }
 
 // used records that a fault took effect.
@@ -203,7 +204,7 @@ func (f *streamFaults) beforeEvent() {
 }
 
 // afterEvent is called after an event was written.
-func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
+func (f *streamFaults) afterEvent(st *stream, ev storage.Event) error {
 	if len(f.requestFaults) == 0 {
 		return nil
 	}
@@ -212,18 +213,18 @@ func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
 			return err
 		}
 		if f.has(CorruptFrame) {
-			return errOver
+			return storage.ErrOver
 		}
-		return errCut
+		return storage.ErrCut
 	}
 	again := f.previous
 	if f.due(DuplicateEvent) {
-		if err := st.write(ev.kind, ev.record); err != nil {
+		if err := st.write(ev.Kind, ev.Record); err != nil {
 			return err
 		}
 	}
 	if f.due(StaleEvent) && again != nil {
-		if err := st.write(again.kind, again.record); err != nil {
+		if err := st.write(again.Kind, again.Record); err != nil {
 			return err
 		}
 	}
@@ -237,15 +238,15 @@ func (f *streamFaults) endIfDue(st *stream) error {
 	var end error
 	switch {
 	case f.due(CutWatch):
-		end = errCut
+		end = storage.ErrCut
 	case f.due(EndWatch):
-		end = errOver
+		end = storage.ErrOver
 	case f.due(GoneEvent):
-		st.fail(st.server.storage.tooOld(st.at, st.at+1))
-		end = errOver
+		st.fail(st.server.storage.TooOld(st.at, st.at+1))
+		end = storage.ErrOver
 	case f.due(ErrorEvent):
 		st.fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
-		end = errOver
+		end = storage.ErrOver
 	case f.due(Stall):
 		if err := st.flush(); err != nil {
 			return err
@@ -266,9 +267,9 @@ func (st *stream) stall() error {
 		select {
 		case <-st.r.Context().Done():
 			return context.Cause(st.r.Context())
-		case <-st.watcher.wake:
-			if st.watcher.isCut() {
-				return errCut
+		case <-st.watcher.Wake:
+			if st.watcher.IsCut() {
+				return storage.ErrCut
 			}
 		}
 	}

@@ -94,7 +94,7 @@ type dependent struct {
 
 func (s *Server) dependents(owner types.UID) (found []dependent) {
 	for _, k := range s.catalog.StorageKinds() {
-		for _, rec := range s.storage.all(k, "") {
+		for _, rec := range s.storage.All(k, "") {
 			if slices.ContainsFunc(rec.Meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
 				found = append(found, dependent{k, rec})
 			}
@@ -117,7 +117,7 @@ func inForegroundDeletion(rec *kinds.Record) bool {
 // deletion. If some owners remain, it removes only the dangling references. removed is the
 // UID of an owner that was just deleted, if any.
 func (s *Server) checkOwners(k *kinds.Kind, seen *kinds.Record, removed types.UID) []gcItem {
-	rec := s.storage.get(k, seen.Key)
+	rec := s.storage.Get(k, seen.Key)
 	if rec == nil || rec.Meta.GetUID() != seen.Meta.GetUID() {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (s *Server) owner(k *kinds.Kind, namespace string, ref metav1.OwnerReferenc
 	if owner.kind.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.get(owner.kind, key); rec != nil && rec.Meta.GetUID() == ref.UID {
+	if rec := s.storage.Get(owner.kind, key); rec != nil && rec.Meta.GetUID() == ref.UID {
 		owner.rec = rec
 	}
 	return owner, true
@@ -210,7 +210,7 @@ func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcI
 	if k.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.get(k, key); rec != nil && rec.Meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
+	if rec := s.storage.Get(k, key); rec != nil && rec.Meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
 		return s.releaseForeground(k, rec)
 	}
 	return nil
@@ -245,7 +245,7 @@ func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
 	owners := map[types.UID][]types.UID{} // by the UID of the object that blocks them
 	waiting := map[types.UID]bool{}
 	for _, k := range s.catalog.StorageKinds() {
-		for _, rec := range s.storage.all(k, "") {
+		for _, rec := range s.storage.All(k, "") {
 			id := rec.Meta.GetUID()
 			waiting[id] = inForegroundDeletion(rec)
 			for _, ref := range rec.Meta.GetOwnerReferences() {
@@ -298,7 +298,7 @@ func (s *Server) updateMeta(k *kinds.Kind, key object.Key, change func(metav1.Ob
 // nothing to do.
 func (s *Server) updateObject(k *kinds.Kind, key object.Key, change func(runtime.Object) bool) []gcItem {
 	for {
-		old := s.storage.get(k, key)
+		old := s.storage.Get(k, key)
 		if old == nil {
 			return nil
 		}
@@ -316,7 +316,7 @@ func (s *Server) updateObject(k *kinds.Kind, key object.Key, change func(runtime
 func (s *Server) content(namespace string) (found []dependent) {
 	for _, k := range s.catalog.StorageKinds() {
 		if k.Namespaced {
-			for _, rec := range s.storage.all(k, namespace) {
+			for _, rec := range s.storage.All(k, namespace) {
 				found = append(found, dependent{k, rec})
 			}
 		}
@@ -352,7 +352,7 @@ func (s *Server) releaseNamespace(name string) []gcItem {
 	if name == "" || s.opts.KeepNamespaces {
 		return nil
 	}
-	ns := s.storage.get(s.namespaces, object.Key{Name: name})
+	ns := s.storage.Get(s.namespaces, object.Key{Name: name})
 	if ns == nil || ns.Meta.GetDeletionTimestamp() == nil || !slices.Contains(ns.Obj.(*corev1.Namespace).Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -120,7 +121,7 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *kinds.Re
 	obj := r.kind.Present(rec)
 	switch r.rep.as {
 	case "Table":
-		obj = s.table(r, page{records: []*kinds.Record{rec}, version: rec.Version}, true)
+		obj = s.table(r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, true)
 	case "PartialObjectMetadata":
 		obj = partial(rec, r.rep.in)
 	case "":
@@ -132,14 +133,14 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *kinds.Re
 }
 
 func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
-	if version, err := parseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
+	if version, err := storage.ParseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
 		return err
 	} else if version > 0 {
-		if err := s.storage.await(r.Context(), version); err != nil {
+		if err := s.storage.Await(r.Context(), version); err != nil {
 			return err
 		}
 	}
-	rec := s.storage.get(r.kind, r.key())
+	rec := s.storage.Get(r.kind, r.key())
 	if rec == nil {
 		return kinds.NotFound(r.kind, r.name)
 	}
@@ -152,15 +153,15 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 		return err
 	}
 	if f, ok := faults[StaleCache]; ok {
-		opts.ResourceVersion, opts.ResourceVersionMatch = kinds.FormatVersion(s.storage.ago(f.Wait)), metav1.ResourceVersionMatchExact
+		opts.ResourceVersion, opts.ResourceVersionMatch = kinds.FormatVersion(s.storage.Ago(f.Wait)), metav1.ResourceVersionMatchExact
 		opts.Limit = 0 // as at version "0"
 	}
-	var p page
+	var p storage.Page
 	if faults.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {
 		// EmptyPage: no items, but a continue token.
-		v := s.storage.now()
-		p = page{version: v, next: token{Version: int64(v), Rewinds: s.storage.history()}.String()}
-	} else if p, err = s.storage.list(r.Context(), r.kind, sel, opts); err != nil {
+		v := s.storage.Now()
+		p = storage.Page{Version: v, Next: storage.Token{Version: int64(v), Rewinds: s.storage.History()}.String()}
+	} else if p, err = s.storage.List(r.Context(), r.kind, sel, opts); err != nil {
 		return err
 	}
 	switch r.rep.as {

@@ -135,7 +135,7 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 func (s *Server) updateOwned(k *kinds.Kind, obj runtime.Object) (runtime.Object, error) {
 	key := object.Key{Namespace: kinds.MetaOf(obj).GetNamespace(), Name: kinds.MetaOf(obj).GetName()}
 	for {
-		old := s.storage.get(k, key)
+		old := s.storage.Get(k, key)
 		if old == nil {
 			return nil, kinds.NotFound(k, key.Name)
 		}
@@ -163,7 +163,7 @@ func (s *Server) Delete(obj runtime.Object) error {
 		return err
 	}
 	key := object.Key{Namespace: kinds.MetaOf(obj).GetNamespace(), Name: kinds.MetaOf(obj).GetName()}
-	old := s.storage.get(k, key)
+	old := s.storage.Get(k, key)
 	if old == nil {
 		return kinds.NotFound(k, key.Name)
 	}
@@ -179,7 +179,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	if err != nil {
 		return nil, err
 	}
-	rec := s.storage.get(k, key)
+	rec := s.storage.Get(k, key)
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
@@ -188,16 +188,4 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 
 // Watches returns the number of open watches of a resource, or of all resources if it is
 // empty.
-func (s *Server) Watches(resource string) (n int) {
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	is := kinds.Named(resource)
-	for _, b := range s.storage.buckets {
-		for w := range b.watchers {
-			if is(w.kind) {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (s *Server) Watches(resource string) int { return s.storage.Watches(kinds.Named(resource)) }

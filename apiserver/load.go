@@ -208,7 +208,7 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 		m.SetOwnerReferences(nil)
 		m.SetResourceVersion("")
 		m.SetUID("")
-		if old := s.storage.get(k, object.Key{Namespace: namespace, Name: m.GetName()}); old != nil {
+		if old := s.storage.Get(k, object.Key{Namespace: namespace, Name: m.GetName()}); old != nil {
 			before := k.Working(old).DeepCopyObject()
 			if k.Strict {
 				builtin.Import(owned, before)

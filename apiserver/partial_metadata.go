@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -23,13 +24,13 @@ func partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMet
 }
 
 // partialList returns the metadata of a page.
-func partialList(p page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
+func partialList(p storage.Page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadataList"},
-		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
-		Items:    make([]metav1.PartialObjectMetadata, len(p.records)),
+		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.Version), Continue: p.Next, RemainingItemCount: p.Remaining},
+		Items:    make([]metav1.PartialObjectMetadata, len(p.Records)),
 	}
-	for i, rec := range p.records {
+	for i, rec := range p.Records {
 		list.Items[i] = *partial(rec, gv)
 	}
 	return list

@@ -151,7 +151,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 	if err != nil {
 		return err
 	}
-	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
+	if s.storage.Get(r.kind, r.key()) == nil && r.subresource == "" {
 		done, err := s.applyNew(w, r, applied)
 		if done || err != nil {
 			return err

@@ -73,7 +73,7 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	if len(opts.DryRun) == 0 {
 		opts.DryRun = r.URL.Query()["dryRun"]
 	}
-	old := s.storage.get(r.kind, r.key())
+	old := s.storage.Get(r.kind, r.key())
 	if old == nil {
 		return kinds.NotFound(r.kind, r.name)
 	}
@@ -111,7 +111,7 @@ func (s *Server) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOpti
 			}
 			break
 		}
-		if old = s.storage.get(k, old.Key); old == nil {
+		if old = s.storage.Get(k, old.Key); old == nil {
 			return kinds.NotFound(k, pod.Name)
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 	}
 	for {
 		var budgets []*kinds.Record
-		for _, rec := range s.storage.all(k, pod.Namespace) {
+		for _, rec := range s.storage.All(k, pod.Namespace) {
 			sel, err := metav1.LabelSelectorAsSelector(rec.Obj.(*policyv1.PodDisruptionBudget).Spec.Selector)
 			if err == nil && sel.Matches(labels.Set(pod.Labels)) {
 				budgets = append(budgets, rec)
@@ -254,7 +254,7 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kinds.Kind, bi
 		return err
 	}
 	for {
-		old := s.storage.get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})
+		old := s.storage.Get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})
 		if old == nil {
 			return kinds.NotFound(pods, binding.Name)
 		}

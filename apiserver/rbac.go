@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,21 +38,21 @@ type grant struct {
 }
 
 // compiled returns the grants by namespace, "" for all, and subject.
-func (b *rbac) compiled(s *storage) map[string]map[string][]grant {
+func (b *rbac) compiled(s *storage.Storage) map[string]map[string][]grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	buckets := []*bucket{s.bucket(b.roles), s.bucket(b.clusterRoles), s.bucket(b.bindings), s.bucket(b.clusterBindings)}
-	var edits uint64
-	for _, each := range buckets {
-		edits += each.edits
-	}
-	if b.grants != nil && edits == b.edits {
-		return b.grants
-	}
+	s.Locked(func() {
+		if edits := s.Edits(b.roles, b.clusterRoles, b.bindings, b.clusterBindings); b.grants == nil || edits != b.edits {
+			b.edits, b.grants = edits, b.compile(s)
+		}
+	})
+	return b.grants
+}
+
+// compile returns the grants of all bindings. The caller must hold the storage lock.
+func (b *rbac) compile(s *storage.Storage) map[string]map[string][]grant {
 	grants := map[string]map[string][]grant{}
-	for _, r := range append(slices.Clone(buckets[3].records), buckets[2].records...) {
+	for _, r := range slices.Concat(s.Records(b.clusterBindings), s.Records(b.bindings)) {
 		var subjects []rbacv1.Subject
 		var ref rbacv1.RoleRef
 		var what string
@@ -79,7 +80,6 @@ func (b *rbac) compiled(s *storage) map[string]map[string][]grant {
 			of[id] = append(of[id], grant{fmt.Sprintf("%s of %s %q to %s %q", what, ref.Kind, ref.Name, subject.Kind, name), rules, missing})
 		}
 	}
-	b.edits, b.grants = edits, grants
 	return grants
 }
 
@@ -93,12 +93,12 @@ func subjectID(s rbacv1.Subject) string {
 
 // rulesOf returns the rules of a role, or a NotFound error. The caller must hold the storage
 // lock.
-func (b *rbac) rulesOf(s *storage, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func (b *rbac) rulesOf(s *storage.Storage, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	k, key := b.clusterRoles, object.Key{Name: ref.Name}
 	if ref.Kind == "Role" {
 		k, key.Namespace = b.roles, namespace
 	}
-	r := s.find(k, key)
+	r := s.Find(k, key)
 	if r == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: k.Group, Resource: k.Singular}, ref.Name)
 	}
@@ -107,7 +107,7 @@ func (b *rbac) rulesOf(s *storage, ref rbacv1.RoleRef, namespace string) ([]rbac
 
 // withAggregated returns the rules of a role and of the roles that its aggregation rule
 // selects, as kube-controller-manager adds them. The caller must hold the storage lock.
-func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]bool) []rbacv1.PolicyRule {
+func (b *rbac) withAggregated(s *storage.Storage, role runtime.Object, seen map[string]bool) []rbacv1.PolicyRule {
 	cluster, ok := role.(*rbacv1.ClusterRole)
 	if !ok {
 		return role.(*rbacv1.Role).Rules
@@ -122,7 +122,7 @@ func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]b
 		if err != nil {
 			continue // kube-controller-manager logs it
 		}
-		for _, r := range s.bucket(b.clusterRoles).records {
+		for _, r := range s.Records(b.clusterRoles) {
 			if r.Key.Name != cluster.Name && sel.Matches(labels.Set(r.Meta.GetLabels())) {
 				rules = slices.Concat(rules, b.withAggregated(s, r.Obj, seen))
 			}
@@ -132,7 +132,7 @@ func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]b
 }
 
 // of returns the grants of a user in a namespace, cluster-wide ones first.
-func (b *rbac) of(s *storage, u *user, namespace string) (found []grant) {
+func (b *rbac) of(s *storage.Storage, u *user, namespace string) (found []grant) {
 	all := b.compiled(s)
 	for _, in := range slices.Compact([]string{"", namespace}) {
 		found = append(found, all[in][rbacv1.UserKind+" "+u.Username]...)
@@ -144,7 +144,7 @@ func (b *rbac) of(s *storage, u *user, namespace string) (found []grant) {
 }
 
 // allowed reports whether a rule allows a request, and the reason for access reviews.
-func (b *rbac) allowed(s *storage, u *user, a attributes) (ok bool, reason string) {
+func (b *rbac) allowed(s *storage.Storage, u *user, a attributes) (ok bool, reason string) {
 	var errs []error
 	for _, g := range b.of(s, u, a.namespace) {
 		if slices.ContainsFunc(g.rules, a.allowedBy) {

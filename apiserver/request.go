@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -160,10 +161,10 @@ func (r *request) chooseVerb() (string, error) {
 }
 
 // listOptions parses the query and selectors of a list or watch.
-func (s *Server) listOptions(r *request, query url.Values) (*internalversion.ListOptions, selection, error) {
+func (s *Server) listOptions(r *request, query url.Values) (*internalversion.ListOptions, storage.Selection, error) {
 	var v1 metav1.ListOptions
 	if err := metav1.Convert_url_Values_To_v1_ListOptions(&query, &v1, nil); err != nil {
-		return nil, selection{}, apierrors.NewBadRequest(err.Error())
+		return nil, storage.Selection{}, apierrors.NewBadRequest(err.Error())
 	}
 	opts := &internalversion.ListOptions{
 		Watch: r.verb == "watch", AllowWatchBookmarks: v1.AllowWatchBookmarks, ResourceVersion: v1.ResourceVersion,
@@ -172,17 +173,17 @@ func (s *Server) listOptions(r *request, query url.Values) (*internalversion.Lis
 	}
 	var err error
 	if opts.LabelSelector, err = labels.Parse(v1.LabelSelector); err != nil {
-		return nil, selection{}, apierrors.NewBadRequest(err.Error())
+		return nil, storage.Selection{}, apierrors.NewBadRequest(err.Error())
 	}
 	if opts.FieldSelector, err = fields.ParseSelector(v1.FieldSelector); err != nil {
-		return nil, selection{}, apierrors.NewBadRequest(err.Error())
+		return nil, storage.Selection{}, apierrors.NewBadRequest(err.Error())
 	}
 	if errs := validation.ValidateListOptions(opts, !s.opts.NoStreamingLists); len(errs) > 0 {
-		return nil, selection{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+		return nil, storage.Selection{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
-	sel, err := newSelection(r.kind, r.namespace, r.name, opts.LabelSelector, opts.FieldSelector)
+	sel, err := storage.NewSelection(r.kind, r.namespace, r.name, opts.LabelSelector, opts.FieldSelector)
 	if err == nil && v1.ShardSelector != "" && !s.opts.NoSharding {
-		sel.shard, err = parseShard(v1.ShardSelector)
+		sel.Shard, err = storage.ParseShard(v1.ShardSelector)
 	}
 	return opts, sel, err
 }

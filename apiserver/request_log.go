@@ -197,7 +197,7 @@ func (programReturned) String() string { return "the program returned" }
 
 // idle returns how long there has been no activity.
 func (s *Server) idle() time.Duration {
-	changed := s.storage.lastChange()
+	changed := s.storage.LastChange()
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	if s.requests.open > 0 {

@@ -65,7 +65,7 @@ func selectorText(tree map[string]any) string {
 
 // serveScale reads or writes the scale of an object.
 func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
-	rec := s.storage.get(r.kind, r.key())
+	rec := s.storage.Get(r.kind, r.key())
 	if rec == nil {
 		return kinds.NotFound(r.kind, r.name)
 	}

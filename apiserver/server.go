@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ const memoryHost = "http://tarn.invalid"
 // also before and after Run.
 type Server struct {
 	opts        Options
-	storage     *storage
+	storage     *storage.Storage
 	catalog     *kinds.Catalog
 	codecs      *codecs
 	ownership   *ownership
@@ -75,7 +76,7 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
+		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
 		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
@@ -100,7 +101,7 @@ func New(opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.firstChange = s.storage.now()
+	s.firstChange = s.storage.Now()
 	s.transport = s.newTransport(s.dial)
 	if opts.Address == "" {
 		return s, s.startStrict()
@@ -172,7 +173,7 @@ func (s *Server) Addr() net.Addr {
 }
 
 // Version returns the current resource version.
-func (s *Server) Version() uint64 { return s.storage.now() }
+func (s *Server) Version() uint64 { return s.storage.Now() }
 
 // RefuseConnections turns connection refusal on or off. While it is on, new connections are
 // refused and requests on existing ones are cut. Open watches stay open; see [Server.Cut].

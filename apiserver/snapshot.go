@@ -1,13 +1,7 @@
 package apiserver
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
-	"github.com/tarnproject/tarn/object"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -20,15 +14,8 @@ type Snapshot struct {
 
 // Snapshot returns the current objects and custom resources.
 func (s *Server) Snapshot() *Snapshot {
-	snap := &Snapshot{server: s, records: map[*kinds.Kind][]*kinds.Record{}}
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	snap.kinds = s.catalog.Clone()
-	for k, b := range s.storage.buckets {
-		if !b.removed {
-			snap.records[k] = slices.Clone(b.records)
-		}
-	}
+	snap := &Snapshot{server: s}
+	s.storage.Locked(func() { snap.kinds, snap.records = s.catalog.Clone(), s.storage.Contents() })
 	return snap
 }
 
@@ -54,47 +41,15 @@ func (s *Server) Restore(snap *Snapshot) {
 	if snap.server != s {
 		panic("apiserver: the snapshot is of another server")
 	}
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	s.catalog.Reset(snap.kinds)
-	served := map[*kinds.Kind]bool{}
-	for _, k := range snap.kinds {
-		served[k.Storage] = true
-	}
-	byName := func(a, b *kinds.Kind) int { return strings.Compare(a.String(), b.String()) }
-	for _, k := range slices.SortedFunc(maps.Keys(s.storage.buckets), byName) {
-		b := s.storage.buckets[k]
-		if !k.IsLease() {
-			s.storage.restore(b, k, snap.records[k])
-		}
-		b.removed = !served[k]
-		s.storage.wake(b)
-	}
-}
-
-// restore replaces the records of a bucket. The caller must hold the lock.
-func (s *storage) restore(b *bucket, k *kinds.Kind, then []*kinds.Record) {
-	keep := make(map[object.Key]bool, len(then))
-	for _, rec := range then {
-		keep[rec.Key] = true
-	}
-	for _, rec := range slices.Clone(b.records) {
-		if !keep[rec.Key] {
-			s.write(b, k, rec.Key, rec, nil)
-		}
-	}
-	for _, rec := range then {
-		now, next := s.find(k, rec.Key), rec.Obj.DeepCopyObject()
-		if now != nil {
-			kinds.MetaOf(next).SetResourceVersion(now.Meta.GetResourceVersion())
-			if equality.Semantic.DeepEqual(now.Obj, next) {
-				continue
+	s.storage.Locked(func() {
+		s.catalog.Reset(snap.kinds)
+		s.storage.Reset(snap.records, func(k *kinds.Kind) bool {
+			for _, served := range snap.kinds {
+				if served.Storage == k {
+					return true
+				}
 			}
-			if now.Meta.GetUID() != rec.Meta.GetUID() {
-				s.write(b, k, rec.Key, now, nil)
-				now = nil
-			}
-		}
-		s.write(b, k, rec.Key, now, next).Schema = rec.Schema
-	}
+			return false
+		})
+	})
 }

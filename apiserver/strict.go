@@ -27,7 +27,7 @@ func (s *Server) manage(k *kinds.Kind, obj, old runtime.Object) error {
 		return nil
 	}
 	before, _ := old.(*corev1.Service)
-	if errs := builtin.Allocate(svc, before, servicesOf(s.storage.all(k, ""))); len(errs) > 0 {
+	if errs := builtin.Allocate(svc, before, servicesOf(s.storage.All(k, ""))); len(errs) > 0 {
 		return apierrors.NewInvalid(k.GVK().GroupKind(), svc.Name, errs)
 	}
 	return nil
@@ -51,7 +51,7 @@ func (s *Server) checkAllocated(k *kinds.Kind, next runtime.Object, old *kinds.R
 		return nil
 	}
 	before, _ := recordObject(old).(*corev1.Service)
-	if builtin.Taken(svc, before, servicesOf(s.storage.bucket(k).records)) {
+	if builtin.Taken(svc, before, servicesOf(s.storage.Records(k))) {
 		return errTaken
 	}
 	return nil
@@ -113,6 +113,6 @@ func (s *Server) startStrict() error {
 			return fmt.Errorf("apiserver: creating the service %s: %w", kubernetesService, err)
 		}
 	}
-	s.firstChange = s.storage.now()
+	s.firstChange = s.storage.Now()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,17 +30,17 @@ var (
 
 // table renders a page for kubectl. In a watch, only the first table has column
 // definitions.
-func (s *Server) table(r *request, p page, columns bool) *metav1.Table {
+func (s *Server) table(r *request, p storage.Page, columns bool) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: r.rep.in.String(), Kind: "Table"},
-		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
-		Rows:     make([]metav1.TableRow, 0, len(p.records)),
+		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.Version), Continue: p.Next, RemainingItemCount: p.Remaining},
+		Rows:     make([]metav1.TableRow, 0, len(p.Records)),
 	}
 	if columns {
 		t.ColumnDefinitions = layoutOf(r.kind)
 	}
 	include := metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
-	for _, rec := range p.records {
+	for _, rec := range p.Records {
 		row := metav1.TableRow{Cells: cellsOf(r.kind, rec)}
 		switch include {
 		case metav1.IncludeNone:

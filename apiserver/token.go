@@ -147,7 +147,7 @@ func (s *Server) core(resource, namespace, name string) (*kinds.Kind, *kinds.Rec
 	if err != nil {
 		panic("apiserver: " + err.Error()) // built-in kinds are always served
 	}
-	return k, s.storage.get(k, object.Key{Namespace: namespace, Name: name})
+	return k, s.storage.Get(k, object.Key{Namespace: namespace, Name: name})
 }
 
 // accountClaims returns the claims of a token for a ServiceAccount.
@@ -176,7 +176,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err := s.isActive(r.kind, t); err != nil {
 		return err
 	}
-	account := s.storage.get(r.kind, r.key())
+	account := s.storage.Get(r.kind, r.key())
 	switch {
 	case t.Name != "" && t.Name != r.name:
 		return apierrors.NewInvalid(gvk.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})

@@ -45,7 +45,7 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.subresource == "" && r.kind.Typed && kinds.CreatedByUpdate[r.kind.Kind] && s.storage.get(r.kind, r.key()) == nil {
+	if r.subresource == "" && r.kind.Typed && kinds.CreatedByUpdate[r.kind.Kind] && s.storage.Get(r.kind, r.key()) == nil {
 		if uid := kinds.MetaOf(obj).GetUID(); uid != "" {
 			return kinds.UpdatePreconditionFailed(r.kind, r.key(), "UID", string(uid), "")
 		}
@@ -108,7 +108,7 @@ func (s *Server) sendModified(w http.ResponseWriter, r *request, edit editor) er
 // modify updates the object of a request, except for a dry run, and returns the result.
 func (s *Server) modify(r *request, admit *admission, manager string, edit editor) (*kinds.Record, error) {
 	for {
-		old := s.storage.get(r.kind, r.key())
+		old := s.storage.Get(r.kind, r.key())
 		if old == nil {
 			return nil, kinds.NotFound(r.kind, r.name)
 		}
@@ -164,7 +164,7 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 	if m := kinds.MetaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
-		last, ok := s.storage.commit(k, old.Key, old, nil)
+		last, ok := s.storage.Commit(k, old.Key, old, nil)
 		if !ok {
 			return nil, false, nil, nil
 		}
@@ -173,7 +173,7 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err
 	}
-	rec, ok, _ := s.storage.commitIf(k, old.Key, old, next, func() error { return s.checkAllocated(k, next, old) })
+	rec, ok, _ := s.storage.CommitIf(k, old.Key, old, next, func() error { return s.checkAllocated(k, next, old) })
 	if !ok { // a conflict, or an address was taken
 		return nil, false, nil, nil
 	}

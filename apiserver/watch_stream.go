@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,7 @@ type stream struct {
 	server  *Server
 	r       *request
 	w       http.ResponseWriter
-	watcher *watcher
+	watcher *storage.Watcher
 	frames  streaming.Encoder
 	faults  *streamFaults // faults of this watch
 	columns bool          // the next table must include column definitions
@@ -42,8 +43,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
 		return apierror.NotAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
-	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
-	if errors.Is(err, errOver) {
+	watcher, start, err := s.storage.Watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
+	if errors.Is(err, storage.ErrOver) {
 		return apierror.NotServed()
 	}
 	// Errors found by the storage are sent inside the stream.
@@ -59,14 +60,14 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	info := s.codecs.infos[r.rep.encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.Version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if err != nil {
 		st.fail(err)
 		return nil
 	}
-	defer watcher.close()
+	defer watcher.Close()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks, timeout-lastBookmark); err != nil {
@@ -88,7 +89,7 @@ const lastBookmark = 2 * time.Second
 
 // run sends events until the watch ends, and a last bookmark after a time that is positive. It returns nil
 // for a clean end.
-func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool, last time.Duration) error {
+func (st *stream) run(ctx context.Context, w *storage.Watcher, start storage.Start, bookmarks bool, last time.Duration) error {
 	if err := st.faults.endIfDue(st); err != nil {
 		return ended(err)
 	}
@@ -116,7 +117,7 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 			err = st.periodic(w, bookmarks)
 		case <-marks.C:
 			err = st.periodic(w, bookmarks)
-		case <-w.wake:
+		case <-w.Wake:
 			err = st.drain(w)
 		}
 		if err == nil {
@@ -129,7 +130,7 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 }
 
 // periodic sends pending events and a bookmark, if bookmarks are enabled.
-func (st *stream) periodic(w *watcher, bookmarks bool) error {
+func (st *stream) periodic(w *storage.Watcher, bookmarks bool) error {
 	if !bookmarks || st.server.opts.NoBookmarks {
 		return nil
 	}
@@ -142,20 +143,20 @@ func (st *stream) periodic(w *watcher, bookmarks bool) error {
 
 // ended returns nil if err is a clean end of the watch.
 func ended(err error) error {
-	if errors.Is(err, errOver) {
+	if errors.Is(err, storage.ErrOver) {
 		return nil
 	}
 	return err
 }
 
 // initial sends the existing objects and the bookmark after them.
-func (st *stream) initial(w *watcher, start watchStart) error {
-	records := slices.DeleteFunc(start.initial, func(rec *kinds.Record) bool { return !w.sel.matches(w.kind, rec) })
+func (st *stream) initial(w *storage.Watcher, start storage.Start) error {
+	records := slices.DeleteFunc(start.Initial, func(rec *kinds.Record) bool { return !w.Selects(rec) })
 	for i, rec := range records {
 		if i >= len(records)/2 && st.faults.has(TruncateBody) {
 			break
 		}
-		if err := st.event(watchEvent{watch.Added, rec}); err != nil {
+		if err := st.event(storage.Event{watch.Added, rec}); err != nil {
 			return err
 		}
 	}
@@ -163,17 +164,17 @@ func (st *stream) initial(w *watcher, start watchStart) error {
 		if err := st.flush(); err != nil {
 			return err
 		}
-		return errCut
+		return storage.ErrCut
 	}
-	if start.mark {
+	if start.Mark {
 		return st.bookmark(true)
 	}
 	return nil
 }
 
 // drain sends all pending events.
-func (st *stream) drain(w *watcher) error {
-	events, version, err := w.next()
+func (st *stream) drain(w *storage.Watcher) error {
+	events, version, err := w.Next()
 	for _, ev := range events {
 		if err := st.event(ev); err != nil {
 			return err
@@ -186,10 +187,10 @@ func (st *stream) drain(w *watcher) error {
 }
 
 // event sends one event and applies faults that are due.
-func (st *stream) event(ev watchEvent) error {
+func (st *stream) event(ev storage.Event) error {
 	st.faults.beforeEvent()
 	st.server.requests.sent(st.r.kind)
-	if err := st.write(ev.kind, ev.record); err != nil {
+	if err := st.write(ev.Kind, ev.Record); err != nil {
 		return err
 	}
 	return st.faults.afterEvent(st, ev)
@@ -199,7 +200,7 @@ func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 	var obj runtime.Object
 	switch st.r.rep.as {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*kinds.Record{rec}, version: rec.Version}, st.columns)
+		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		obj = partial(rec, st.r.rep.in)
@@ -246,7 +247,7 @@ func (st *stream) bookmark(end bool) error {
 	}
 	switch st.r.rep.as {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*kinds.Record{rec}, version: st.at}, st.columns)
+		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: st.at}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		obj = partial(rec, st.r.rep.in)

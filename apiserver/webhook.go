@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/object"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,20 +71,21 @@ func (h *webhooks) handler(namespace, service string) (http.Handler, error) {
 
 // compiled returns the mutating and validating webhooks in the order of their
 // configurations' names.
-func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
+func (h *webhooks) compiled(s *storage.Storage) (mutating, validating []*webhook) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, v := s.bucket(h.mutating), s.bucket(h.validating)
-	if edits := m.edits + v.edits; edits != h.edits {
+	s.Locked(func() {
+		edits := s.Edits(h.mutating, h.validating)
+		if edits == h.edits {
+			return
+		}
 		h.edits, h.all = edits, [2][]*webhook{}
-		for _, r := range m.records {
+		for _, r := range s.Records(h.mutating) {
 			for _, w := range r.Obj.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
 				h.all[0] = append(h.all[0], h.compile(&webhook{MutatingWebhook: w}))
 			}
 		}
-		for _, r := range v.records {
+		for _, r := range s.Records(h.validating) {
 			for _, w := range r.Obj.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
 				h.all[1] = append(h.all[1], h.compile(&webhook{validating: true, MutatingWebhook: admissionregistrationv1.MutatingWebhook{
 					Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
@@ -92,7 +94,7 @@ func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
 				}}))
 			}
 		}
-	}
+	})
 	return h.all[0], h.all[1]
 }
 
@@ -204,7 +206,7 @@ func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool 
 		if a.r.namespace == "" || sel.Empty() {
 			return true
 		}
-		ns := a.server.storage.get(a.server.namespaces, object.Key{Name: a.r.namespace})
+		ns := a.server.storage.Get(a.server.namespaces, object.Key{Name: a.r.namespace})
 		if ns == nil {
 			return false
 		}

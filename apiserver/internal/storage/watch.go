@@ -1,4 +1,4 @@
-package apiserver
+package storage
 
 import (
 	"context"
@@ -14,99 +14,99 @@ import (
 const watchBatch = 512
 
 var (
-	// errCut ends a watch with a dropped connection.
-	errCut = errors.New("apiserver: watch was cut")
-	// errOver ends a watch cleanly because its kind is no longer served.
-	errOver = errors.New("apiserver: resource is no longer served")
+	// ErrCut ends a watch with a dropped connection.
+	ErrCut = errors.New("apiserver: watch was cut")
+	// ErrOver ends a watch cleanly because its kind is no longer served.
+	ErrOver = errors.New("apiserver: resource is no longer served")
 	// errOverrun ends a watch whose next changes were dropped from the history.
 	errOverrun = errors.New("apiserver: watch fell behind the history")
 )
 
-// watcher is a cursor in the history. It has no buffer. A watcher that is slower than the
+// Watcher is a cursor in the history. It has no buffer. A watcher that is slower than the
 // history is cut, and its client gets a 410 when it resumes.
 //
 // next is called by one goroutine; the storage lock guards cursor and cut.
-type watcher struct {
-	storage *storage
+type Watcher struct {
+	storage *Storage
 	kind    *kinds.Kind
-	sel     selection
+	sel     Selection
 	after   uint64 // only changes after this version are sent
 	cursor  int64  // number of changes since the server started
 	cut     bool
 	delay   time.Duration // of every change; see StaleCache
-	wake    chan struct{} // has a token if there may be new changes
+	Wake    chan struct{} // has a token if there may be new changes
 }
 
-// watchEvent is one event of a watch.
-type watchEvent struct {
-	kind   watch.EventType
-	record *kinds.Record
+// Event is one event of a watch.
+type Event struct {
+	Kind   watch.EventType
+	Record *kinds.Record
 }
 
 // poke makes the watcher check for changes.
-func (w *watcher) poke() {
+func (w *Watcher) poke() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.Wake <- struct{}{}:
 	default:
 	}
 }
 
-// watchStart holds the objects to send first, their version, and whether a bookmark follows
+// Start holds the objects to send first, their version, and whether a bookmark follows
 // them.
-type watchStart struct {
-	initial []*kinds.Record
-	version uint64
-	mark    bool
+type Start struct {
+	Initial []*kinds.Record
+	Version uint64
+	Mark    bool
 }
 
-// watch opens a watch whose changes are delayed. The caller must close it.
-func (s *storage) watch(ctx context.Context, k *kinds.Kind, sel selection, opts *internalversion.ListOptions, delay time.Duration) (*watcher, watchStart, error) {
-	version, err := parseVersion(opts.ResourceVersion)
+// Watch opens a watch whose changes are delayed. The caller must close it.
+func (s *Storage) Watch(ctx context.Context, k *kinds.Kind, sel Selection, opts *internalversion.ListOptions, delay time.Duration) (*Watcher, Start, error) {
+	version, err := ParseVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, watchStart{}, err
+		return nil, Start{}, err
 	}
 	streaming := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	initial := streaming || version == 0 && opts.SendInitialEvents == nil
 	if streaming && version > 0 {
-		if err := s.await(ctx, version); err != nil {
-			return nil, watchStart{}, err
+		if err := s.Await(ctx, version); err != nil {
+			return nil, Start{}, err
 		}
 	}
-	w := &watcher{storage: s, kind: k, sel: sel, delay: delay, wake: make(chan struct{}, 1)}
+	w := &Watcher{storage: s, kind: k, sel: sel, delay: delay, Wake: make(chan struct{}, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	if b.removed {
-		return nil, watchStart{}, errOver
+		return nil, Start{}, ErrOver
 	}
-	start := watchStart{version: version, mark: streaming && opts.AllowWatchBookmarks}
+	start := Start{Version: version, Mark: streaming && opts.AllowWatchBookmarks}
 	if initial || version == 0 {
-		start.version = s.version
+		start.Version = s.version
 		if delay > 0 && opts.ResourceVersion == "0" {
-			start.version = s.findAgo(delay)
+			start.Version = s.findAgo(delay)
 		}
 		w.cursor = s.dropped
-		if start.version == s.version {
+		if start.Version == s.version {
 			w.cursor += int64(len(s.log))
 		}
 		if initial {
-			start.initial = s.copy(k, sel.namespace, position{version: start.version})
+			start.Initial = s.copy(k, sel.namespace, position{version: start.Version})
 		}
 	} else {
 		if version < s.compacted {
-			return nil, watchStart{}, s.tooOld(version, s.compacted)
+			return nil, Start{}, s.TooOld(version, s.compacted)
 		}
 		w.cursor = s.dropped
 	}
-	w.after = start.version
+	w.after = start.Version
 	b.watchers[w] = struct{}{}
 	w.poke()
 	return w, start, nil
 }
 
-// next returns pending events, possibly none, and the version up to which they are
+// Next returns pending events, possibly none, and the version up to which they are
 // complete.
-func (w *watcher) next() (events []watchEvent, version uint64, err error) {
+func (w *Watcher) Next() (events []Event, version uint64, err error) {
 	batch, at, err := w.take()
 	for i := range batch {
 		if ev, ok := w.eventFor(&batch[i]); ok {
@@ -118,12 +118,12 @@ func (w *watcher) next() (events []watchEvent, version uint64, err error) {
 
 // take copies the pending changes of the kind. If there are more than watchBatch, it wakes
 // itself.
-func (w *watcher) take() (batch []change, version uint64, err error) {
+func (w *Watcher) take() (batch []change, version uint64, err error) {
 	s := w.storage
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.cut {
-		return nil, 0, errCut
+		return nil, 0, ErrCut
 	}
 	// Only dropped changes of its own kind matter: a quiet watch is not woken for others.
 	if s.bucket(w.kind).lost > w.after {
@@ -159,7 +159,7 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	w.after = version
 	if s.bucket(w.kind).removed && i == len(s.log) {
 		if len(batch) == 0 {
-			err = errOver
+			err = ErrOver
 		} else {
 			w.poke() // end after the last events
 		}
@@ -167,39 +167,44 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	return batch, version, err
 }
 
+// Selects reports whether the watch includes an object.
+func (w *Watcher) Selects(r *kinds.Record) bool { return w.sel.matches(w.kind, r) }
+
 // eventFor converts a change to this watch's event. An object that starts to match the
 // selector is ADDED, one that no longer matches is DELETED.
-func (w *watcher) eventFor(c *change) (watchEvent, bool) {
-	before := c.old != nil && w.sel.matches(w.kind, c.old)
-	after := c.current != nil && w.sel.matches(w.kind, c.current)
+func (w *Watcher) eventFor(c *change) (Event, bool) {
+	before := c.old != nil && w.Selects(c.old)
+	after := c.current != nil && w.Selects(c.current)
 	switch {
 	case before && after:
-		return watchEvent{watch.Modified, c.current}, true
+		return Event{watch.Modified, c.current}, true
 	case after:
-		return watchEvent{watch.Added, c.current}, true
+		return Event{watch.Added, c.current}, true
 	case before && w.storage.old:
-		return watchEvent{watch.Deleted, c.old}, true
+		return Event{watch.Deleted, c.old}, true
 	case before:
-		return watchEvent{watch.Deleted, c.deleted()}, true
+		return Event{watch.Deleted, c.deleted()}, true
 	}
-	return watchEvent{}, false
+	return Event{}, false
 }
 
-func (w *watcher) isCut() bool {
+// IsCut reports whether the watch must drop its connection.
+func (w *Watcher) IsCut() bool {
 	w.storage.mu.Lock()
 	defer w.storage.mu.Unlock()
 	return w.cut
 }
 
-func (w *watcher) close() {
+// Close ends the watch.
+func (w *Watcher) Close() {
 	s := w.storage
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.bucket(w.kind).watchers, w)
 }
 
-// cutWatches cuts the watches of the matching kinds and returns their number.
-func (s *storage) cutWatches(of func(*kinds.Kind) bool) (n int) {
+// CutWatches cuts the watches of the matching kinds and returns their number.
+func (s *Storage) CutWatches(of func(*kinds.Kind) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.buckets {
@@ -210,6 +215,20 @@ func (s *storage) cutWatches(of func(*kinds.Kind) bool) (n int) {
 			w.cut = true
 			w.poke()
 			n++
+		}
+	}
+	return n
+}
+
+// Watches returns the number of open watches of the matching kinds.
+func (s *Storage) Watches(of func(*kinds.Kind) bool) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.buckets {
+		for w := range b.watchers {
+			if of(w.kind) {
+				n++
+			}
 		}
 	}
 	return n

@@ -1,4 +1,4 @@
-package apiserver
+package storage
 
 import (
 	"context"
@@ -23,12 +23,13 @@ import (
 // future.
 const freshness = 3 * time.Second
 
-type page struct {
-	records   []*kinds.Record
-	version   uint64
-	next      string            // continue token; empty on the last page
-	remaining *int64            // number of items after this page, if known
-	shard     *metav1.ShardInfo // what was applied; nil for none
+// Page is one page of a list.
+type Page struct {
+	Records   []*kinds.Record
+	Version   uint64
+	Next      string            // continue token; empty on the last page
+	Remaining *int64            // number of items after this page, if known
+	Shard     *metav1.ShardInfo // what was applied; nil for none
 }
 
 // position is the version of the history and the first key that a page is read from.
@@ -38,8 +39,8 @@ type position struct {
 	rewinds int        // rewind count that the version belongs to; -1 for any
 }
 
-// token is the content of a continue token.
-type token struct {
+// Token is the content of a continue token.
+type Token struct {
 	Version int64  `json:"rv"` // -1 for the latest
 	Rewinds int    `json:"history"`
 	Space   string `json:"namespace"`
@@ -48,12 +49,13 @@ type token struct {
 
 const inconsistent = -1
 
-func (t token) String() string {
+// String returns the continue token that a client sends back.
+func (t Token) String() string {
 	text, _ := json.Marshal(t) // cannot fail on strings and numbers
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func parseToken(s string) (t token, err error) {
+func parseToken(s string) (t Token, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	if err == nil {
 		err = json.Unmarshal(text, &t)
@@ -67,22 +69,22 @@ func parseToken(s string) (t token, err error) {
 	return t, nil
 }
 
-// list returns one page, with the API's semantics of resourceVersion, resourceVersionMatch,
+// List returns one page, with the API's semantics of resourceVersion, resourceVersionMatch,
 // limit and continue.
-func (s *storage) list(ctx context.Context, k *kinds.Kind, sel selection, opts *internalversion.ListOptions) (page, error) {
+func (s *Storage) List(ctx context.Context, k *kinds.Kind, sel Selection, opts *internalversion.ListOptions) (Page, error) {
 	at, limit, err := s.place(ctx, opts)
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	records, at, err := s.choose(k, sel, at, opts)
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	return at.page(k, sel, records, limit), nil
 }
 
 // choose returns the candidate records for a page and the position they are from.
-func (s *storage) choose(k *kinds.Kind, sel selection, at position, opts *internalversion.ListOptions) ([]*kinds.Record, position, error) {
+func (s *Storage) choose(k *kinds.Kind, sel Selection, at position, opts *internalversion.ListOptions) ([]*kinds.Record, position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.version == 0 {
@@ -99,7 +101,7 @@ func (s *storage) choose(k *kinds.Kind, sel selection, at position, opts *intern
 }
 
 // place returns the position that a list asks for. It waits for a version in the future.
-func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) (at position, limit int64, err error) {
+func (s *Storage) place(ctx context.Context, opts *internalversion.ListOptions) (at position, limit int64, err error) {
 	at.rewinds = -1
 	limit = opts.Limit
 	if opts.Continue != "" {
@@ -116,7 +118,7 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 		}
 		return at, limit, nil
 	}
-	version, err := parseVersion(opts.ResourceVersion)
+	version, err := ParseVersion(opts.ResourceVersion)
 	switch {
 	case err != nil:
 		return at, 0, apierrors.NewBadRequest("invalid resource version: " + err.Error())
@@ -125,7 +127,7 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 	case version == 0:
 		return at, limit, nil
 	}
-	if err := s.await(ctx, version); err != nil {
+	if err := s.Await(ctx, version); err != nil {
 		return at, 0, err
 	}
 	match := opts.ResourceVersionMatch
@@ -135,8 +137,8 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 	return at, limit, nil
 }
 
-// await waits up to freshness for a version.
-func (s *storage) await(ctx context.Context, version uint64) error {
+// Await waits up to freshness for a version.
+func (s *Storage) Await(ctx context.Context, version uint64) error {
 	until := time.NewTimer(freshness)
 	defer until.Stop()
 	for {
@@ -147,7 +149,7 @@ func (s *storage) await(ctx context.Context, version uint64) error {
 		select {
 		case <-advanced:
 		case <-until.C:
-			return s.tooLarge(version, s.now())
+			return s.tooLarge(version, s.Now())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -156,7 +158,7 @@ func (s *storage) await(ctx context.Context, version uint64) error {
 
 // copy returns the records of a namespace, or of all namespaces, starting at a position.
 // The caller must hold the lock. Selectors may be slow and are applied later, without it.
-func (s *storage) copy(k *kinds.Kind, namespace string, at position) []*kinds.Record {
+func (s *Storage) copy(k *kinds.Kind, namespace string, at position) []*kinds.Record {
 	records := s.state(k, at.version)
 	from := at.from
 	if first := (object.Key{Namespace: namespace}); from.Compare(first) < 0 {
@@ -171,20 +173,20 @@ func (s *storage) copy(k *kinds.Kind, namespace string, at position) []*kinds.Re
 }
 
 // page applies the selection and the limit to the records at a position.
-func (at position) page(k *kinds.Kind, sel selection, records []*kinds.Record, limit int64) page {
-	p := page{version: at.version, shard: sel.shardInfo()}
+func (at position) page(k *kinds.Kind, sel Selection, records []*kinds.Record, limit int64) Page {
+	p := Page{Version: at.version, Shard: sel.shardInfo()}
 	for i, r := range records {
 		// Items after a full page are not examined, so the next page may be empty.
-		if limit > 0 && int64(len(p.records)) == limit {
-			p.next = token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.Key.Namespace, Name: r.Key.Name}.String()
+		if limit > 0 && int64(len(p.Records)) == limit {
+			p.Next = Token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.Key.Namespace, Name: r.Key.Name}.String()
 			if sel.everything() {
 				n := int64(len(records) - i)
-				p.remaining = &n
+				p.Remaining = &n
 			}
 			break
 		}
 		if sel.matches(k, r) {
-			p.records = append(p.records, r)
+			p.Records = append(p.Records, r)
 		}
 	}
 	return p
@@ -193,7 +195,7 @@ func (at position) page(k *kinds.Kind, sel selection, records []*kinds.Record, l
 // state returns the sorted records of a kind at a version. The latest state is the bucket's
 // own slice, valid only while the lock is held. An older state is derived by undoing
 // changes.
-func (s *storage) state(k *kinds.Kind, version uint64) []*kinds.Record {
+func (s *Storage) state(k *kinds.Kind, version uint64) []*kinds.Record {
 	now := s.bucket(k).records
 	if version >= s.version {
 		return now
@@ -222,8 +224,8 @@ func (s *storage) state(k *kinds.Kind, version uint64) []*kinds.Record {
 	return then
 }
 
-// parseVersion parses the resource version of a request; "" and "0" return 0.
-func parseVersion(text string) (uint64, error) {
+// ParseVersion parses the resource version of a request; "" and "0" return 0.
+func ParseVersion(text string) (uint64, error) {
 	if text == "" || text == "0" {
 		return 0, nil
 	}
@@ -236,7 +238,7 @@ func parseVersion(text string) (uint64, error) {
 
 // expired returns the 410 error for a list. For a later page it includes a token that
 // continues at the latest version.
-func (s *storage) expired(opts *internalversion.ListOptions) error {
+func (s *Storage) expired(opts *internalversion.ListOptions) error {
 	if opts.Continue == "" {
 		return s.gone("The resourceVersion for the provided list is too old.")
 	}
@@ -251,7 +253,7 @@ func (s *storage) expired(opts *internalversion.ListOptions) error {
 }
 
 // tooLarge returns the error for a resource version that was not reached in time.
-func (s *storage) tooLarge(version, now uint64) error {
+func (s *Storage) tooLarge(version, now uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, now), 1)
 	if s.old {
 		return err
@@ -260,13 +262,13 @@ func (s *storage) tooLarge(version, now uint64) error {
 	return err
 }
 
-// tooOld returns the 410 error for a watch from before the history.
-func (s *storage) tooOld(version, compacted uint64) *apierrors.StatusError {
+// TooOld returns the 410 error for a watch from before the history.
+func (s *Storage) TooOld(version, compacted uint64) *apierrors.StatusError {
 	return s.gone(fmt.Sprintf("too old resource version: %d (%d)", version, compacted))
 }
 
 // gone returns a 410 error with the reason of the emulated server version.
-func (s *storage) gone(message string) *apierrors.StatusError {
+func (s *Storage) gone(message string) *apierrors.StatusError {
 	err := apierrors.NewResourceExpired(message)
 	if s.old {
 		err.ErrStatus.Reason = metav1.StatusReasonGone

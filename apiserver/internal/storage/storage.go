@@ -1,4 +1,4 @@
-package apiserver
+package storage
 
 import (
 	"slices"
@@ -16,14 +16,14 @@ import (
 // changes, which exposes clients that compare versions as strings.
 const firstVersion = 9
 
-// storage holds the objects of all kinds, a single resource version counter and the history
+// Storage holds the objects of all kinds, a single resource version counter and the history
 // of changes. A writer reads a record, builds its successor without the lock, and commits
 // it if the record is still the latest. One lock guards everything else and is held
 // briefly.
 //
 // All kinds share one history, as in etcd: changes to a busy resource can compact away the
 // position of a quiet resource's watchers unless they use bookmarks.
-type storage struct {
+type Storage struct {
 	limit int  // number of changes kept
 	room  int  // encoded bytes kept
 	old   bool // Options.OldServer
@@ -45,7 +45,7 @@ type storage struct {
 // bucket holds the objects of one kind.
 type bucket struct {
 	records  []*kinds.Record // sorted by key
-	watchers map[*watcher]struct{}
+	watchers map[*Watcher]struct{}
 	removed  bool // no longer served
 	// lost is the version of this kind's latest change that was dropped from the history.
 	lost uint64
@@ -53,14 +53,16 @@ type bucket struct {
 	edits uint64
 }
 
-func newStorage(limit, room int, old bool) *storage {
-	return &storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kinds.Kind]*bucket{}}
+// New returns an empty storage that keeps limit changes and room encoded bytes of history. old emulates an
+// early server; see Options.OldServer.
+func New(limit, room int, old bool) *Storage {
+	return &Storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kinds.Kind]*bucket{}}
 }
 
-func (s *storage) bucket(k *kinds.Kind) *bucket {
+func (s *Storage) bucket(k *kinds.Kind) *bucket {
 	b := s.buckets[k.Storage]
 	if b == nil {
-		b = &bucket{watchers: map[*watcher]struct{}{}}
+		b = &bucket{watchers: map[*Watcher]struct{}{}}
 		s.buckets[k.Storage] = b
 	}
 	return b
@@ -84,15 +86,35 @@ func (b *bucket) put(key object.Key, r *kinds.Record) {
 	}
 }
 
-// get returns the latest record of a key, or nil.
-func (s *storage) get(k *kinds.Kind, key object.Key) *kinds.Record {
+// Locked runs f while nothing else reads or writes. f may call only those methods whose comment says
+// that the caller must hold the lock.
+func (s *Storage) Locked(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.find(k, key)
+	f()
 }
 
-// find is get for callers that hold the lock.
-func (s *storage) find(k *kinds.Kind, key object.Key) *kinds.Record {
+// Records returns the latest records of a kind, sorted by key, which the caller must not modify. The caller
+// must hold the lock.
+func (s *Storage) Records(k *kinds.Kind) []*kinds.Record { return s.bucket(k).records }
+
+// Edits returns how often records of the kinds changed. The caller must hold the lock.
+func (s *Storage) Edits(of ...*kinds.Kind) (n uint64) {
+	for _, k := range of {
+		n += s.bucket(k).edits
+	}
+	return n
+}
+
+// Get returns the latest record of a key, or nil.
+func (s *Storage) Get(k *kinds.Kind, key object.Key) *kinds.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Find(k, key)
+}
+
+// Find is get without the lock, which the caller must hold.
+func (s *Storage) Find(k *kinds.Kind, key object.Key) *kinds.Record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
 		return b.records[i]
@@ -100,8 +122,8 @@ func (s *storage) find(k *kinds.Kind, key object.Key) *kinds.Record {
 	return nil
 }
 
-// deleted returns the last records of the deleted objects in the history.
-func (s *storage) deleted() (found []*kinds.Record) {
+// Deleted returns the last records of the deleted objects in the history.
+func (s *Storage) Deleted() (found []*kinds.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.log {
@@ -112,8 +134,8 @@ func (s *storage) deleted() (found []*kinds.Record) {
 	return found
 }
 
-// all returns the latest records of a kind in one namespace, or in all.
-func (s *storage) all(k *kinds.Kind, namespace string) []*kinds.Record {
+// All returns the latest records of a kind in one namespace, or in all.
+func (s *Storage) All(k *kinds.Kind, namespace string) []*kinds.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*kinds.Record
@@ -125,19 +147,19 @@ func (s *storage) all(k *kinds.Kind, namespace string) []*kinds.Record {
 	return out
 }
 
-// commit replaces old with next if old is still the latest record of the key. A nil old
+// Commit replaces old with next if old is still the latest record of the key. A nil old
 // creates the object, a nil next deletes it. If next equals old, nothing changes and no
 // version is used. For a deletion, the result is the last state at the version of the
 // deletion.
-func (s *storage) commit(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record, ok bool) {
-	r, ok, _ = s.commitIf(k, key, old, next, func() error { return nil })
+func (s *Storage) Commit(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record, ok bool) {
+	r, ok, _ = s.CommitIf(k, key, old, next, func() error { return nil })
 	return r, ok
 }
 
-// commitIf is commit with a condition that is checked while the lock is held.
-func (s *storage) commitIf(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object, may func() error) (r *kinds.Record, ok bool, err error) {
+// CommitIf is commit with a condition that is checked while the lock is held.
+func (s *Storage) CommitIf(k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object, may func() error) (r *kinds.Record, ok bool, err error) {
 	if old != nil && next != nil && equality.Semantic.DeepEqual(old.Obj, next) {
-		return old, s.get(k, key) == old, nil
+		return old, s.Get(k, key) == old, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +176,7 @@ func (s *storage) commitIf(k *kinds.Kind, key object.Key, old *kinds.Record, nex
 
 // write stores next as the successor of old, or deletes the object if next is nil. The
 // caller must hold the lock.
-func (s *storage) write(b *bucket, k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record) {
+func (s *Storage) write(b *bucket, k *kinds.Kind, key object.Key, old *kinds.Record, next runtime.Object) (r *kinds.Record) {
 	s.version++
 	c := change{kind: k.Storage, version: s.version, at: time.Now(), old: old, last: new(atomic.Pointer[kinds.Record])}
 	if !k.IsLease() {
@@ -179,7 +201,7 @@ func (s *storage) write(b *bucket, k *kinds.Kind, key object.Key, old *kinds.Rec
 }
 
 // wake notifies the bucket's watchers and everything that waits for a version.
-func (s *storage) wake(b *bucket) {
+func (s *Storage) wake(b *bucket) {
 	for w := range b.watchers {
 		w.poke()
 	}
@@ -191,7 +213,7 @@ func (s *storage) wake(b *bucket) {
 
 // trim drops changes that exceed the limits of the history, but never the latest one. It
 // moves the slice only occasionally, to amortize the cost.
-func (s *storage) trim() {
+func (s *Storage) trim() {
 	over := max(len(s.log)-s.limit, 0)
 	held := s.held
 	for i := range s.log[:over] {
@@ -203,7 +225,7 @@ func (s *storage) trim() {
 	s.drop(over)
 }
 
-func (s *storage) drop(n int) {
+func (s *Storage) drop(n int) {
 	if n <= 0 {
 		return
 	}
@@ -219,8 +241,8 @@ func (s *storage) drop(n int) {
 	s.log = s.log[n:]
 }
 
-// compact drops all changes except the last keep.
-func (s *storage) compact(keep int) {
+// Compact drops all changes except the last keep.
+func (s *Storage) Compact(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(len(s.log) - max(keep, 0))
@@ -229,9 +251,9 @@ func (s *storage) compact(keep int) {
 	}
 }
 
-// rewind undoes the last changes, reuses their versions and cuts all watches, like a
+// Rewind undoes the last changes, reuses their versions and cuts all watches, like a
 // restore of etcd from a backup.
-func (s *storage) rewind(changes int) uint64 {
+func (s *Storage) Rewind(changes int) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.log) - min(max(changes, 0), len(s.log))
@@ -257,9 +279,9 @@ func (s *storage) rewind(changes int) uint64 {
 	return s.version
 }
 
-// remove deletes all objects of a kind regardless of finalizers and stops serving it. Its
+// Remove deletes all objects of a kind regardless of finalizers and stops serving it. Its
 // watches end after these deletions. It returns the last states.
-func (s *storage) remove(k *kinds.Kind) (removed []*kinds.Record) {
+func (s *Storage) Remove(k *kinds.Kind) (removed []*kinds.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
@@ -271,29 +293,29 @@ func (s *storage) remove(k *kinds.Kind) (removed []*kinds.Record) {
 	return removed
 }
 
-// now returns the current version.
-func (s *storage) now() uint64 {
+// Now returns the current version.
+func (s *Storage) Now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
-// lastChange returns the time of the last change, except of Leases.
-func (s *storage) lastChange() time.Time {
+// LastChange returns the time of the last change, except of Leases.
+func (s *Storage) LastChange() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// ago returns the version that was the latest some time ago, as far as the history reaches.
-func (s *storage) ago(d time.Duration) uint64 {
+// Ago returns the version that was the latest some time ago, as far as the history reaches.
+func (s *Storage) Ago(d time.Duration) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.findAgo(d)
 }
 
 // findAgo is ago for callers that hold the lock.
-func (s *storage) findAgo(d time.Duration) uint64 {
+func (s *Storage) findAgo(d time.Duration) uint64 {
 	then := time.Now().Add(-d)
 	for i := len(s.log) - 1; i >= 0; i-- {
 		if !s.log[i].at.After(then) {
@@ -305,7 +327,7 @@ func (s *storage) findAgo(d time.Duration) uint64 {
 
 // awaits returns nil if the version has been reached, or a channel that is closed when to
 // check again.
-func (s *storage) awaits(version uint64) <-chan struct{} {
+func (s *Storage) awaits(version uint64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version <= s.version {
@@ -317,8 +339,8 @@ func (s *storage) awaits(version uint64) <-chan struct{} {
 	return s.advanced
 }
 
-// history returns the number of rewinds.
-func (s *storage) history() int {
+// History returns the number of rewinds.
+func (s *Storage) History() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rewinds

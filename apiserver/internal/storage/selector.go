@@ -1,4 +1,4 @@
-package apiserver
+package storage
 
 import (
 	"strings"
@@ -13,21 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// selection selects objects of a kind. The zero value selects all.
-type selection struct {
+// Selection selects objects of a kind. The zero value selects all.
+type Selection struct {
 	namespace string
 	name      string
 	labels    labels.Selector   // nil for any
 	fields    fields.Selector   // nil for any
-	shard     sharding.Selector // nil for any
+	Shard     sharding.Selector // nil for any
 }
 
 // everything reports whether at most the namespace or a shard restricts the selection, so that the
 // remaining items can be counted without evaluating selectors. As on the real server, the count then
 // includes the objects outside of the shard.
-func (s selection) everything() bool { return s.name == "" && s.labels == nil && s.fields == nil }
+func (s Selection) everything() bool { return s.name == "" && s.labels == nil && s.fields == nil }
 
-func (s selection) matches(k *kinds.Kind, r *kinds.Record) bool {
+func (s Selection) matches(k *kinds.Kind, r *kinds.Record) bool {
 	switch {
 	case s.namespace != "" && r.Key.Namespace != s.namespace:
 		return false
@@ -36,8 +36,8 @@ func (s selection) matches(k *kinds.Kind, r *kinds.Record) bool {
 	case s.labels != nil && !s.labels.Matches(labels.Set(r.Meta.GetLabels())):
 		return false
 	}
-	if s.shard != nil {
-		if in, err := s.shard.Matches(r.Obj); err != nil || !in {
+	if s.Shard != nil {
+		if in, err := s.Shard.Matches(r.Obj); err != nil || !in {
 			return false
 		}
 	}
@@ -64,9 +64,9 @@ func (f fieldsOf) Get(field string) string {
 	return kinds.FieldOf(f.kind.Working(f.record), f.kind.StorageField(field))
 }
 
-// parseShard parses a shard selector. Matching and its text are those of apimachinery. The real server
+// ParseShard parses a shard selector. Matching and its text are those of apimachinery. The real server
 // answers an invalid one with an internal error.
-func parseShard(text string) (sharding.Selector, error) {
+func ParseShard(text string) (sharding.Selector, error) {
 	by, ranges, err := object.ParseRanges(text)
 	if err != nil {
 		return nil, apierror.Failed("invalid shard selector: " + strings.TrimPrefix(err.Error(), object.ErrShard.Error()+": "))
@@ -80,16 +80,16 @@ func parseShard(text string) (sharding.Selector, error) {
 }
 
 // shardInfo returns what a typed list says about the shard; nil without one.
-func (s selection) shardInfo() *metav1.ShardInfo {
-	if s.shard == nil {
+func (s Selection) shardInfo() *metav1.ShardInfo {
+	if s.Shard == nil {
 		return nil
 	}
-	return &metav1.ShardInfo{Selector: s.shard.String()}
+	return &metav1.ShardInfo{Selector: s.Shard.String()}
 }
 
-// newSelection builds a selection from a request's selectors.
-func newSelection(k *kinds.Kind, namespace, name string, l labels.Selector, f fields.Selector) (selection, error) {
-	sel := selection{namespace: namespace, name: name}
+// NewSelection builds a selection from a request's selectors.
+func NewSelection(k *kinds.Kind, namespace, name string, l labels.Selector, f fields.Selector) (Selection, error) {
+	sel := Selection{namespace: namespace, name: name}
 	if l != nil && !l.Empty() {
 		sel.labels = l
 	}

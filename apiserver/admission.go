@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -158,12 +159,12 @@ func (a *admission) apply(k *kinds.Kind, obj runtime.Object, ops jsonpatch.Patch
 	if err != nil {
 		return nil, err
 	}
-	return a.server.codecs.parse(k, after)
+	return a.server.codecs.Parse(k, after)
 }
 
 // encode returns an object in JSON, in the version of a kind.
 func (a *admission) encode(k *kinds.Kind, obj runtime.Object) ([]byte, error) {
-	return a.server.codecs.record(k, kinds.JSON, unstoredRecord(obj))
+	return a.server.codecs.Record(k, kinds.JSON, unstoredRecord(obj))
 }
 
 // check calls the validating webhooks, all at the same time. obj is the object that is to be
@@ -223,7 +224,7 @@ func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object
 		}
 	}
 	if old != nil {
-		if req.OldObject.Raw, err = a.server.codecs.record(a.kindOf(k), kinds.JSON, old); err != nil {
+		if req.OldObject.Raw, err = a.server.codecs.Record(a.kindOf(k), kinds.JSON, old); err != nil {
 			return nil, err
 		}
 	}
@@ -262,5 +263,5 @@ func (a *admission) options(create bool) ([]byte, error) {
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
-	return a.server.codecs.encode(representation{}, obj)
+	return a.server.codecs.Encode(codec.Representation{}, obj)
 }

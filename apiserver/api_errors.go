@@ -77,7 +77,7 @@ func invalidPatch(patched []byte, err error) error {
 
 // checkTable validates the table options in the query.
 func (r *request) checkTable() error {
-	if r.rep.as != "Table" {
+	if r.rep.As != "Table" {
 		return nil
 	}
 	opts := &metav1.TableOptions{IncludeObject: metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))}

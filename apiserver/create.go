@@ -82,7 +82,7 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	m.SetSelfLink("")
 	var err error
 	if by != nil {
-		if obj, err = s.ownership.updated(k, "", k.Blank(), obj, by.r.updater()); err != nil {
+		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.r.updater()); err != nil {
 			return nil, err
 		}
 	}

@@ -93,7 +93,7 @@ func (s *Server) define(kinds []*kinds.Kind) error {
 			k.Storage = storage
 		}
 	}
-	s.ownership.forget(s.catalog.Drop(gr))
+	s.ownership.Forget(s.catalog.Drop(gr))
 	s.catalog.Put(kinds...)
 	return nil
 }
@@ -110,7 +110,7 @@ func (s *Server) undefine(group, resource string) (more []gcItem) {
 		return nil
 	}
 	dropped := s.catalog.Drop(gr)
-	s.ownership.forget(dropped)
+	s.ownership.Forget(dropped)
 	for _, k := range kinds.OncePerStorage(dropped) {
 		for _, r := range s.storage.Remove(k) {
 			more = append(more, gcItem{kind: k, old: r, rec: r, deleted: true})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,9 +64,9 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 			return err
 		}
 	}
-	switch r.rep.as {
+	switch r.rep.As {
 	case "":
-		obj, err := listOf(r.kind, p)
+		obj, err := codec.ListOf(r.kind, p)
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 	if len(raw) > 0 {
 		// Clients send them in the resource's own group; the content is the same in all.
 		gvk := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+		obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
 		if decoded, ok := obj.(*metav1.DeleteOptions); ok && err == nil {
 			opts = decoded
 		} else if json.Unmarshal(raw, opts) != nil {

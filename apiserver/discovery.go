@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -25,16 +26,16 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 	if len(parts) > 3 || core && len(parts) > 2 {
 		return false
 	}
-	aggregated := func(r representation) bool {
-		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.encoding == kinds.JSON && r.in.Version == "v2"
+	aggregated := func(r codec.Representation) bool {
+		return r.As == "APIGroupDiscoveryList" && r.In.Group == apidiscoveryv2.GroupName && r.Encoding == kinds.JSON && r.In.Version == "v2"
 	}
-	rep, err := negotiate(req, func(r representation) bool { return r.as == "" || len(parts) == 1 && aggregated(r) })
+	rep, err := codec.Negotiate(req, func(r codec.Representation) bool { return r.As == "" || len(parts) == 1 && aggregated(r) })
 	if err != nil {
 		s.respondError(w, req, err)
 		return true
 	}
 	switch {
-	case len(parts) == 1 && rep.as != "":
+	case len(parts) == 1 && rep.As != "":
 		s.serveAggregated(w, req, rep, core)
 	case core && len(parts) == 1:
 		s.respond(w, req, rep, http.StatusOK, &metav1.APIVersions{
@@ -150,7 +151,7 @@ func verbsOfSubresource(name string) metav1.Verbs {
 	return metav1.Verbs{"get", "patch", "update"}
 }
 
-func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep representation, gv schema.GroupVersion) {
+func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep codec.Representation, gv schema.GroupVersion) {
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
 	}
@@ -198,9 +199,9 @@ func inOrder(k *kinds.Kind, subs map[string]schema.GroupVersionKind) []string {
 }
 
 // serveAggregated serves aggregated discovery of /api or /apis.
-func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep representation, core bool) {
+func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep codec.Representation, core bool) {
 	list := s.aggregated(core)
-	raw, err := s.codecs.encode(representation{}, list)
+	raw, err := s.codecs.Encode(codec.Representation{}, list)
 	if err != nil {
 		s.respondError(w, req, err)
 		return
@@ -209,7 +210,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep r
 	w.Header().Set("ETag", `"`+strings.ToUpper(hex.EncodeToString(sum[:]))+`"`)
 	w.Header().Set("Vary", "Accept")
 	w.Header().Set("Cache-Control", "public")
-	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.in.Group, rep.in.Version, rep.as)
+	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.In.Group, rep.In.Version, rep.As)
 	s.respondRaw(w, req, contentType, http.StatusOK, raw)
 }
 

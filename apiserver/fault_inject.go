@@ -109,7 +109,7 @@ func (s *Server) refuseCreate(r *request) error {
 	if err != nil {
 		return err
 	}
-	obj, err := s.codecs.parse(r.kind, raw)
+	obj, err := s.codecs.Parse(r.kind, raw)
 	if err != nil {
 		return err
 	}

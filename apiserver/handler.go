@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
+	"github.com/tarnproject/tarn/apiserver/internal/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -110,23 +112,23 @@ func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) 
 
 // send responds with one object in the negotiated representation.
 func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *kinds.Record) error {
-	if r.rep.as == "" && !r.rep.pretty {
-		raw, err := s.codecs.record(r.kind, r.rep.encoding, rec)
+	if r.rep.As == "" && !r.rep.Pretty {
+		raw, err := s.codecs.Record(r.kind, r.rep.Encoding, rec)
 		if err != nil {
 			return err
 		}
-		s.respondRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
+		s.respondRaw(w, r.Request, r.rep.ContentType(s.codecs, false), code, raw)
 		return nil
 	}
 	obj := r.kind.Present(rec)
-	switch r.rep.as {
+	switch r.rep.As {
 	case "Table":
 		obj = s.table(r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, true)
 	case "PartialObjectMetadata":
-		obj = partial(rec, r.rep.in)
+		obj = codec.Partial(rec, r.rep.In)
 	case "":
 	default:
-		return cannotConvert(r.rep.as, obj, false)
+		return cannotConvert(r.rep.As, obj, false)
 	}
 	s.respond(w, r.Request, r.rep, code, obj)
 	return nil
@@ -164,23 +166,23 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 	} else if p, err = s.storage.List(r.Context(), r.kind, sel, opts); err != nil {
 		return err
 	}
-	switch r.rep.as {
+	switch r.rep.As {
 	case "Table":
 		s.respond(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
 	case "PartialObjectMetadataList":
-		s.respond(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
+		s.respond(w, r.Request, r.rep, http.StatusOK, codec.PartialList(p, r.rep.In))
 	case "":
-		list, err := listOf(r.kind, p)
+		list, err := codec.ListOf(r.kind, p)
 		if err != nil {
 			return err
 		}
 		s.respond(w, r.Request, r.rep, http.StatusOK, list)
 	default:
-		list, err := listOf(r.kind, p)
+		list, err := codec.ListOf(r.kind, p)
 		if err != nil {
 			return err
 		}
-		return cannotConvert(r.rep.as, list, true)
+		return cannotConvert(r.rep.As, list, true)
 	}
 	return nil
 }
@@ -195,6 +197,11 @@ func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *kinds.Re
 		status.Details.UID = rec.Meta.GetUID()
 	}
 	rep := r.rep
-	rep.as = ""
+	rep.As = ""
 	s.respond(w, r.Request, rep, http.StatusOK, status)
+}
+
+// table renders a page for a request.
+func (s *Server) table(r *request, p storage.Page, columns bool) *metav1.Table {
+	return table.New(s.codecs, r.kind, r.rep.In, metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject")), p, columns)
 }

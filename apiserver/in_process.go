@@ -139,7 +139,7 @@ func (s *Server) updateOwned(k *kinds.Kind, obj runtime.Object) (runtime.Object,
 		if old == nil {
 			return nil, kinds.NotFound(k, key.Name)
 		}
-		next, err := s.ownership.updated(k, "", k.Working(old), obj.DeepCopyObject(), "tarn")
+		next, err := s.ownership.Updated(k, "", k.Working(old), obj.DeepCopyObject(), "tarn")
 		if err != nil {
 			return nil, err
 		}

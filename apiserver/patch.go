@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,12 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/json"
 )
-
-// toJSON converts YAML to JSON and leaves JSON unchanged.
-func toJSON(raw []byte) ([]byte, error) { return yaml.ToJSON(raw) }
 
 func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 	raw, patchType, err := r.readPatch()
@@ -69,7 +66,7 @@ func (r *request) updater() string {
 // patching returns the editor of a JSON, merge or strategic merge patch.
 func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
-		before, err := s.codecs.record(r.kind, kinds.JSON, old)
+		before, err := s.codecs.Record(r.kind, kinds.JSON, old)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +74,7 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 		if err != nil {
 			return nil, err
 		}
-		obj, err := s.codecs.parse(r.kind, after)
+		obj, err := s.codecs.Parse(r.kind, after)
 		if err != nil {
 			return nil, invalidPatch(after, err)
 		}
@@ -162,7 +159,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 
 // readApplied decodes an apply configuration.
 func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured, error) {
-	raw, err := toJSON(raw)
+	raw, err := codec.ToJSON(raw)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}
@@ -203,7 +200,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	blank := r.kind.Blank()
 	kinds.MetaOf(blank).SetName(r.name)
 	kinds.MetaOf(blank).SetNamespace(r.namespace)
-	obj, err := s.ownership.applied(r.kind, "", blank, applied, r.manager(), r.force())
+	obj, err := s.ownership.Applied(r.kind, "", blank, applied, r.manager(), r.force())
 	if err != nil {
 		return true, err
 	}
@@ -216,7 +213,7 @@ func (s *Server) applying(r *request, applied *unstructured.Unstructured) editor
 		if v := applied.GetResourceVersion(); v != "" && v != old.Meta.GetResourceVersion() {
 			return nil, kinds.Conflict(r.kind, old.Key)
 		}
-		return s.ownership.applied(r.kind, r.subresource, r.kind.Working(old).DeepCopyObject(), applied, r.manager(), r.force())
+		return s.ownership.Applied(r.kind, r.subresource, r.kind.Working(old).DeepCopyObject(), applied, r.manager(), r.force())
 	}
 }
 

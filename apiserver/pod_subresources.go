@@ -32,7 +32,7 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("decoding %s: %v", gvk.Kind, err))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/object"
@@ -28,7 +29,7 @@ type request struct {
 	name        string
 	subresource string
 	watchPath   bool // uses the deprecated /watch path
-	rep         representation
+	rep         codec.Representation
 }
 
 func (r *request) key() object.Key { return object.Key{Namespace: r.namespace, Name: r.name} }
@@ -111,7 +112,7 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 	if r.subresource == "" && !slices.Contains(r.kind.Verbs(), r.verb) {
 		return nil, apierror.NotAllowed()
 	}
-	if r.rep, err = negotiate(req, func(rep representation) bool { return supports(r.kind, rep) }); err != nil {
+	if r.rep, err = codec.Negotiate(req, func(rep codec.Representation) bool { return codec.Supports(r.kind, rep) }); err != nil {
 		return nil, err
 	}
 	return r, r.checkTable()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,10 +19,10 @@ import (
 const compressFrom = 128 << 10
 
 // respond encodes and sends an object.
-func (s *Server) respond(w http.ResponseWriter, req *http.Request, rep representation, code int, obj runtime.Object) {
-	w.Header().Set("Content-Type", rep.contentType(s.codecs, false))
+func (s *Server) respond(w http.ResponseWriter, req *http.Request, rep codec.Representation, code int, obj runtime.Object) {
+	w.Header().Set("Content-Type", rep.ContentType(s.codecs, false))
 	out := newCompressor(w, req, code)
-	err := s.codecs.encoder(rep).Encode(obj, out)
+	err := s.codecs.Encoder(rep).Encode(obj, out)
 	if err == nil {
 		err = out.Close()
 	}
@@ -56,9 +57,9 @@ func statusOf(err error) *metav1.Status {
 func (s *Server) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	defer s.requests.answered(req)
 	status := statusOf(err)
-	rep, bad := negotiate(req, func(r representation) bool { return r.as == "" })
+	rep, bad := codec.Negotiate(req, func(r codec.Representation) bool { return r.As == "" })
 	if bad != nil {
-		rep = representation{}
+		rep = codec.Representation{}
 	}
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))

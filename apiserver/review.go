@@ -3,6 +3,7 @@ package apiserver
 import (
 	"net/http"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -65,7 +66,7 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group}, "", errs)
 	}
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, obj)
+	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, obj)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,7 +90,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	default:
 		return apierror.NotAllowed()
 	}
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
+	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusOK, scaleOf(r.kind, rec))
 	return nil
 }
 
@@ -107,7 +108,7 @@ func (s *Server) rescaled(r *request, k *kinds.Kind, old *kinds.Record, edit edi
 	if err != nil {
 		return nil, err
 	}
-	if edited, err = s.ownership.updated(kinds.ScaleKind, "scale", present, edited, r.updater()); err != nil {
+	if edited, err = s.ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.updater()); err != nil {
 		return nil, err
 	}
 	if edited, err = admit.change(before, edited); err != nil {

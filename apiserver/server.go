@@ -13,8 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
+	"github.com/tarnproject/tarn/apiserver/internal/ownership"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -34,8 +36,8 @@ type Server struct {
 	opts        Options
 	storage     *storage.Storage
 	catalog     *kinds.Catalog
-	codecs      *codecs
-	ownership   *ownership
+	codecs      *codec.Codecs
+	ownership   *ownership.Ownership
 	faults      faults
 	requests    requestLog
 	tokens      tokenKey
@@ -76,7 +78,7 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
+		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: codec.New(), ownership: ownership.New(),
 		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}

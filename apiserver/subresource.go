@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -43,6 +44,6 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 
 // respondCreated responds with 201 and a Status.
 func (s *Server) respondCreated(w http.ResponseWriter, r *request) {
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated,
+	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated,
 		&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
 }

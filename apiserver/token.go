@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -165,7 +166,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	gvk, admit := kinds.TokenKind.GVK(), s.subresourceAdmission(w, r, kinds.TokenKind)
-	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
 	t, ok := obj.(*authenticationv1.TokenRequest)
 	if err != nil || !ok {
 		return apierrors.NewBadRequest("the body is not a TokenRequest")
@@ -216,7 +217,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	expires := time.Now().Add(time.Duration(*t.Spec.ExpirationSeconds) * time.Second)
 	c.Expires = expires.Unix()
 	t.Status.Token, t.Status.ExpirationTimestamp = s.tokens.sign(c), metav1.Time{Time: expires.UTC().Truncate(time.Second)}
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, t)
+	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, t)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/ownership"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -116,7 +117,7 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 		if err != nil {
 			return nil, err
 		}
-		if next, err = s.ownership.updated(r.kind, r.subresource, r.kind.Working(old), next, manager); err != nil {
+		if next, err = s.ownership.Updated(r.kind, r.subresource, r.kind.Working(old), next, manager); err != nil {
 			return nil, err
 		}
 		if next, err = admit.change(old, next); err != nil {
@@ -251,6 +252,6 @@ func (s *Server) prepare(k *kinds.Kind, subresource string, old *kinds.Record, n
 	if err := k.Validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
-	keepTimes(before, next)
+	ownership.KeepTimes(before, next)
 	return k.ToStorage(next), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +41,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	if err != nil {
 		return err
 	}
-	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
+	if s.codecs.Infos[r.rep.Encoding].StreamSerializer == nil {
 		return apierror.NotAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	watcher, start, err := s.storage.Watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
@@ -55,9 +56,9 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	}
 	timeout := watchTimeout(opts)
 	limitWrites(w, timeout+watchGrace)
-	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
+	w.Header().Set("Content-Type", r.rep.ContentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
-	info := s.codecs.infos[r.rep.encoding].StreamSerializer
+	info := s.codecs.Infos[r.rep.Encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
 		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.Version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
@@ -198,14 +199,14 @@ func (st *stream) event(ev storage.Event) error {
 
 func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 	var obj runtime.Object
-	switch st.r.rep.as {
+	switch st.r.rep.As {
 	case "Table":
 		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = partial(rec, st.r.rep.in)
+		obj = codec.Partial(rec, st.r.rep.In)
 	default:
-		raw, err := st.server.codecs.record(st.r.kind, st.r.rep.encoding, rec)
+		raw, err := st.server.codecs.Record(st.r.kind, st.r.rep.Encoding, rec)
 		if err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 
 // object sends an event with an object that is not stored.
 func (st *stream) object(kind string, obj runtime.Object) error {
-	raw, err := st.server.codecs.encode(representation{encoding: st.r.rep.encoding}, obj)
+	raw, err := st.server.codecs.Encode(codec.Representation{Encoding: st.r.rep.Encoding}, obj)
 	if err != nil {
 		return err
 	}
@@ -245,12 +246,12 @@ func (st *stream) bookmark(end bool) error {
 	if end {
 		rec.Meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	switch st.r.rep.as {
+	switch st.r.rep.As {
 	case "Table":
 		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: st.at}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = partial(rec, st.r.rep.in)
+		obj = codec.Partial(rec, st.r.rep.In)
 	}
 	return st.object(string(watch.Bookmark), obj)
 }

@@ -1,4 +1,4 @@
-package apiserver
+package ownership
 
 import (
 	"errors"
@@ -22,11 +22,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// ownership records in the managed fields of an object who wrote what, as kube-apiserver does: for
+// Ownership records in the managed fields of an object who wrote what, as kube-apiserver does: for
 // every write of a client, before admission. [Server.Create] records nothing, and [Server.Update] only in
 // objects that have managed fields. Schemas of the built-in kinds come from client-go's apply configurations, those of custom
 // resources from their definitions. Parsing the former is slow and happens once in a process.
-type ownership struct {
+type Ownership struct {
 	mu       sync.Mutex // guards managers
 	managers map[managerKey]*managedfields.FieldManager
 }
@@ -36,11 +36,12 @@ type managerKey struct {
 	subresource string
 }
 
-func newOwnership() *ownership {
-	return &ownership{managers: map[managerKey]*managedfields.FieldManager{}}
+// New returns an ownership without field managers, which it creates when they are needed.
+func New() *Ownership {
+	return &Ownership{managers: map[managerKey]*managedfields.FieldManager{}}
 }
 
-func (o *ownership) manager(k *kinds.Kind, subresource string) (*managedfields.FieldManager, error) {
+func (o *Ownership) manager(k *kinds.Kind, subresource string) (*managedfields.FieldManager, error) {
 	key := managerKey{k, subresource}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +56,8 @@ func (o *ownership) manager(k *kinds.Kind, subresource string) (*managedfields.F
 	return m, nil
 }
 
-// forget drops the field managers of kinds that are no longer served.
-func (o *ownership) forget(kinds []*kinds.Kind) {
+// Forget drops the field managers of kinds that are no longer served.
+func (o *Ownership) Forget(kinds []*kinds.Kind) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key := range o.managers {
@@ -120,9 +121,9 @@ func writableBy(k *kinds.Kind, subresource string) fieldpath.Filter {
 	return fieldpath.NewExcludeSetFilter(fieldpath.NewSet(ignored...))
 }
 
-// applied merges an apply configuration into live and updates the managed fields. A
+// Applied merges an apply configuration into live and updates the managed fields. A
 // conflict is an API error that names the other managers.
-func (o *ownership) applied(k *kinds.Kind, subresource string, live runtime.Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+func (o *Ownership) Applied(k *kinds.Kind, subresource string, live runtime.Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	m, err := o.manager(k, subresource)
 	if err != nil {
 		return nil, err
@@ -137,9 +138,9 @@ func (o *ownership) applied(k *kinds.Kind, subresource string, live runtime.Obje
 	return obj, nil
 }
 
-// updated updates the managed fields of next after another write. The manager is empty if applied
+// Updated updates the managed fields of next after another write. The manager is empty if applied
 // has done so.
-func (o *ownership) updated(k *kinds.Kind, subresource string, live, next runtime.Object, manager string) (runtime.Object, error) {
+func (o *Ownership) Updated(k *kinds.Kind, subresource string, live, next runtime.Object, manager string) (runtime.Object, error) {
 	if manager == "" {
 		return next, nil
 	}
@@ -154,9 +155,9 @@ func (o *ownership) updated(k *kinds.Kind, subresource string, live, next runtim
 	return m.UpdateNoErrors(live, next, manager), nil
 }
 
-// keepTimes restores the times in the managed fields of next if nothing else in it differs from
+// KeepTimes restores the times in the managed fields of next if nothing else in it differs from
 // live, so that a write without an effect changes nothing.
-func keepTimes(live, next runtime.Object) {
+func KeepTimes(live, next runtime.Object) {
 	was, is := kinds.MetaOf(live).GetManagedFields(), kinds.MetaOf(next).GetManagedFields()
 	sameTime := func(a, b metav1.ManagedFieldsEntry) bool { return a.Time.Equal(b.Time) }
 	if len(was) != len(is) || slices.EqualFunc(was, is, sameTime) {

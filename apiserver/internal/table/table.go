@@ -1,15 +1,17 @@
-package apiserver
+package table
 
 import (
 	"reflect"
 	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -28,29 +30,28 @@ var (
 	ageColumn  = col("Age", "string", 0, doc(metav1.ObjectMeta{}, "creationTimestamp"))
 )
 
-// table renders a page for kubectl. In a watch, only the first table has column
-// definitions.
-func (s *Server) table(r *request, p storage.Page, columns bool) *metav1.Table {
+// New renders a page for kubectl. In a watch, only the first table has column definitions. include says
+// what a row has of its object, and in is the version of the table.
+func New(c *codec.Codecs, k *kinds.Kind, in schema.GroupVersion, include metav1.IncludeObjectPolicy, p storage.Page, columns bool) *metav1.Table {
 	t := &metav1.Table{
-		TypeMeta: metav1.TypeMeta{APIVersion: r.rep.in.String(), Kind: "Table"},
+		TypeMeta: metav1.TypeMeta{APIVersion: in.String(), Kind: "Table"},
 		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.Version), Continue: p.Next, RemainingItemCount: p.Remaining},
 		Rows:     make([]metav1.TableRow, 0, len(p.Records)),
 	}
 	if columns {
-		t.ColumnDefinitions = layoutOf(r.kind)
+		t.ColumnDefinitions = layoutOf(k)
 	}
-	include := metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
 	for _, rec := range p.Records {
-		row := metav1.TableRow{Cells: cellsOf(r.kind, rec)}
+		row := metav1.TableRow{Cells: cellsOf(k, rec)}
 		switch include {
 		case metav1.IncludeNone:
 		case metav1.IncludeObject:
 			// Rows are raw extensions and always hold JSON.
-			if raw, err := s.codecs.record(r.kind, kinds.JSON, rec); err == nil {
+			if raw, err := c.Record(k, kinds.JSON, rec); err == nil {
 				row.Object = runtime.RawExtension{Raw: raw}
 			}
 		default:
-			if raw, err := s.codecs.encode(representation{}, partial(rec, r.rep.in)); err == nil {
+			if raw, err := c.Encode(codec.Representation{}, codec.Partial(rec, in)); err == nil {
 				row.Object = runtime.RawExtension{Raw: raw}
 			}
 		}

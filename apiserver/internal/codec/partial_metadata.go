@@ -1,4 +1,4 @@
-package apiserver
+package codec
 
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// partial returns the metadata of an object.
-func partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
+// Partial returns the metadata of an object.
+func Partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
 	m := rec.Meta
 	p := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadata"},
@@ -23,15 +23,15 @@ func partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMet
 	return p
 }
 
-// partialList returns the metadata of a page.
-func partialList(p storage.Page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
+// PartialList returns the metadata of a page.
+func PartialList(p storage.Page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadataList"},
 		ListMeta: metav1.ListMeta{ResourceVersion: kinds.FormatVersion(p.Version), Continue: p.Next, RemainingItemCount: p.Remaining},
 		Items:    make([]metav1.PartialObjectMetadata, len(p.Records)),
 	}
 	for i, rec := range p.Records {
-		list.Items[i] = *partial(rec, gv)
+		list.Items[i] = *Partial(rec, gv)
 	}
 	return list
 }

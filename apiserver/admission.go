@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -79,7 +80,7 @@ func (a *admission) change(old *kinds.Record, obj runtime.Object) (runtime.Objec
 	if m := kinds.MetaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.Key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
 	}
-	return obj, a.server.checkEscalation(a.r, old, obj)
+	return obj, a.server.access.CheckEscalation(access.UserOf(a.r.Context()), a.r.kind, a.r.key(), old, obj)
 }
 
 // mutate calls the mutating webhooks one after the other. Those that ask for it are called
@@ -209,7 +210,7 @@ func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object
 	req := &admissionv1.AdmissionRequest{
 		UID: types.UID(a.server.newUID()), Kind: asked, Resource: resource, SubResource: r.subresource,
 		RequestKind: &requested, RequestResource: &requestedResource, RequestSubResource: r.subresource,
-		Name: r.name, Namespace: r.namespace, Operation: a.operation(old), UserInfo: *userOf(r.Context()), DryRun: &dry,
+		Name: r.name, Namespace: r.namespace, Operation: a.operation(old), UserInfo: *access.UserOf(r.Context()), DryRun: &dry,
 	}
 	if req.Name == "" && obj != nil {
 		req.Name = kinds.MetaOf(obj).GetName()

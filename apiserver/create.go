@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
@@ -46,9 +47,9 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 // createMissing creates the object of an update or apply, for which the user needs the right to
 // create as well. It returns done=false if a concurrent request created it first.
 func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Object) (done bool, err error) {
-	create := attributesOf(r.Request)
-	create.verb = "create"
-	if err := s.authorize(userOf(r.Context()), create); err != nil {
+	create := access.AttributesOf(r.Request)
+	create.Verb = "create"
+	if err := s.access.Authorize(access.UserOf(r.Context()), create); err != nil {
 		return true, err
 	}
 	if r.kind.Status {
@@ -90,7 +91,7 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 		return nil, err
 	}
 	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
-		recordRequester(csr, userOf(by.r.Context()))
+		recordRequester(csr, access.UserOf(by.r.Context()))
 	}
 	m = kinds.MetaOf(obj)
 	if s.opts.NoControllers {

@@ -21,7 +21,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.respondError(w, req, err)
 		return
 	}
-	req, err := s.access(req)
+	req, err := s.access.Identify(req)
 	if err != nil {
 		s.respondError(w, req, err)
 		return

@@ -51,7 +51,7 @@ func (s *Server) Process(name string) *Process {
 
 // Config returns a client config for the process. Connections are in memory.
 func (p *Process) Config() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1, BearerToken: p.server.adminToken()}
+	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1, BearerToken: p.server.access.AdminToken()}
 }
 
 // Kill kills the process. Further calls do nothing.

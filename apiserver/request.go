@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
@@ -49,52 +50,16 @@ func (r *request) manager() string {
 	return agent[:min(len(agent), 128)]
 }
 
-// resourcePath is the path of a resource request.
-type resourcePath struct {
-	gv        schema.GroupVersion
-	watch     bool // the deprecated /watch path
-	namespace string
-	parts     []string // resource, name, subresource, at least the first
-}
-
-// splitPath splits the path of a resource request. It returns ok=false for other paths.
-func splitPath(path string) (p resourcePath, ok bool) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(parts) >= 3 && parts[0] == "api":
-		p.gv.Version, parts = parts[1], parts[2:]
-	case len(parts) >= 4 && parts[0] == "apis":
-		p.gv.Group, p.gv.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return p, false
-	}
-	if parts[0] == "watch" {
-		p.watch, parts = true, parts[1:]
-	}
-	// /namespaces/x and its subresources address the namespace itself.
-	if len(parts) >= 3 && parts[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
-		p.namespace, parts = parts[1], parts[2:]
-	}
-	p.parts = parts
-	return p, len(parts) > 0
-}
-
-// watches reports whether the query of a list asks for a watch.
-func watches(req *http.Request) bool {
-	v := req.URL.Query().Get("watch")
-	return v != "" && v != "0" && v != "false"
-}
-
 // parseRequest parses the path of a resource request.
 func (s *Server) parseRequest(req *http.Request) (*request, error) {
-	path, ok := splitPath(req.URL.Path)
-	parts := path.parts
+	path, ok := access.SplitPath(req.URL.Path)
+	parts := path.Parts
 	if !ok || len(parts) > 3 || slices.Contains(parts, "") {
 		return nil, apierror.NotServed()
 	}
-	r := &request{Request: req, namespace: path.namespace, watchPath: path.watch}
+	r := &request{Request: req, namespace: path.Namespace, watchPath: path.Watch}
 	var err error
-	if r.kind, err = s.catalog.Get(path.gv.WithResource(parts[0])); err != nil {
+	if r.kind, err = s.catalog.Get(path.GV.WithResource(parts[0])); err != nil {
 		return nil, err
 	}
 	if len(parts) > 1 {
@@ -119,7 +84,7 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 }
 
 func (r *request) chooseVerb() (string, error) {
-	watch := r.watchPath || watches(r.Request)
+	watch := r.watchPath || access.Watches(r.Request)
 	if r.watchPath && r.Method != http.MethodGet {
 		return "", apierror.NotAllowed()
 	}

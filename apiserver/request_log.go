@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 )
@@ -108,7 +109,7 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 // answered records the time of a response that begin does not see, such as a denial, and of a
 // failed watch: a client that retries is not idle.
 func (l *requestLog) answered(req *http.Request) {
-	if a := attributesOf(req); a.group == "coordination.k8s.io" && a.resource == "leases" {
+	if a := access.AttributesOf(req); a.Group == "coordination.k8s.io" && a.Resource == "leases" {
 		return
 	}
 	l.mu.Lock()
@@ -233,4 +234,11 @@ func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {
 			return fmt.Errorf("apiserver: waiting until the server is idle for %v: %w", quiet, context.Cause(ctx))
 		}
 	}
+}
+
+// denied adds a request that was not permitted to the log.
+func (l *requestLog) denied(u *access.User, a access.Attributes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(&loggedRequest{at: time.Now(), client: u.Username, what: a, result: fmt.Sprint(http.StatusForbidden)})
 }

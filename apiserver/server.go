@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
@@ -40,10 +41,8 @@ type Server struct {
 	ownership   *ownership.Ownership
 	faults      faults
 	requests    requestLog
-	tokens      tokenKey
-	rbac        rbac
+	access      *access.Control
 	webhooks    webhooks
-	denials     denials
 	standstill  standstill
 	definitions *kinds.Kind
 	namespaces  *kinds.Kind
@@ -82,6 +81,7 @@ func New(opts Options) (*Server, error) {
 		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
+	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.newUID, s.requests.denied)
 	s.catalog.Put(kinds.Builtins(opts.Strict)...)
 	s.catalog.Put(s.definitions)
 	var err error
@@ -99,8 +99,14 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	if opts.RBAC {
-		if err := s.startRBAC(); err != nil {
+		roles, err := s.access.Start(!opts.NoRoleAggregation)
+		if err != nil {
 			return nil, err
+		}
+		for _, obj := range roles {
+			if _, err := s.Create(obj); err != nil {
+				return nil, err
+			}
 		}
 	}
 	s.firstChange = s.storage.Now()
@@ -152,7 +158,7 @@ func (s *Server) Config() *rest.Config {
 		return s.MemoryConfig()
 	}
 	address := hostcheck.Reachable(s.address, s.tcp.Addr())
-	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.adminToken()}
+	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.access.AdminToken()}
 	if s.tls != nil {
 		cfg.Host = "https://" + address
 		cfg.CAData = s.authority
@@ -163,7 +169,7 @@ func (s *Server) Config() *rest.Config {
 // MemoryConfig returns a client config for in-memory connections. Under testing/synctest,
 // create both the server and the config inside the bubble.
 func (s *Server) MemoryConfig() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.adminToken()}
+	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.access.AdminToken()}
 }
 
 // Addr returns the listening address, or nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,7 @@ func indices(csr *certificatesv1.CertificateSigningRequest, of certificatesv1.Re
 }
 
 // recordRequester sets the user who creates a CertificateSigningRequest.
-func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *user) {
+func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *access.User) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = u.Username, u.UID, slices.Clone(u.Groups), nil
 	for key, values := range u.Extra {
 		if csr.Spec.Extra == nil {

@@ -50,7 +50,10 @@ func (s *Server) checkAllocated(k *kinds.Kind, next runtime.Object, old *kinds.R
 	if !ok || !k.Strict {
 		return nil
 	}
-	before, _ := recordObject(old).(*corev1.Service)
+	var before *corev1.Service
+	if old != nil {
+		before = old.Obj.(*corev1.Service)
+	}
 	if builtin.Taken(svc, before, servicesOf(s.storage.Records(k))) {
 		return errTaken
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/object"
@@ -184,7 +185,7 @@ func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) 
 }
 
 func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kinds.Kind, old *kinds.Record) bool {
-	if !either(rule.APIGroups, "*", k.Group) || !either(rule.APIVersions, "*", k.Version) {
+	if !access.Either(rule.APIGroups, "*", k.Group) || !access.Either(rule.APIVersions, "*", k.Version) {
 		return false
 	}
 	if s := rule.Scope; s != nil && (*s == admissionregistrationv1.NamespacedScope && !k.Namespaced || *s == admissionregistrationv1.ClusterScope && k.Namespaced) {

@@ -1,4 +1,4 @@
-package apiserver
+package access
 
 import (
 	"slices"
@@ -19,8 +19,8 @@ const (
 
 // checkImpersonation returns the first mode in which u may impersonate another user for a
 // request. Its error is what u lacks in the first mode that is possible.
-func (s *Server) checkImpersonation(u, as *user, request attributes) (mode string, err error) {
-	var first *attributes
+func (s *Control) checkImpersonation(u, as *User, request Attributes) (mode string, err error) {
+	var first *Attributes
 	var why string
 	for _, mode := range impersonationModes(u, as) {
 		lacks, reason := s.lacksFor(mode, u, as, request)
@@ -35,7 +35,7 @@ func (s *Server) checkImpersonation(u, as *user, request attributes) (mode strin
 }
 
 // impersonationModes returns the modes in which u could impersonate another user.
-func impersonationModes(u, as *user) (modes []string) {
+func impersonationModes(u, as *User) (modes []string) {
 	node, isNode := nodeOf(as.Username)
 	_, _, isAccount := splitAccount(as.Username)
 	_, _, fromAccount := splitAccount(u.Username)
@@ -56,39 +56,39 @@ func impersonationModes(u, as *user) (modes []string) {
 
 // lacksFor returns the first thing that u is not allowed to do and that a mode requires, and the
 // reason, or nil.
-func (s *Server) lacksFor(mode string, u, as *user, request attributes) (*attributes, string) {
-	var needs []attributes
+func (s *Control) lacksFor(mode string, u, as *User, request Attributes) (*Attributes, string) {
+	var needs []Attributes
 	verb, group := "impersonate", ""
 	if mode != "" {
-		request.verb = "impersonate-on:" + mode + ":" + request.verb
+		request.Verb = "impersonate-on:" + mode + ":" + request.Verb
 		needs = append(needs, request)
 		verb, group = "impersonate:"+mode, authenticationv1.GroupName
 	}
-	who := attributes{verb: verb, group: group, resource: "users", name: as.Username}
+	who := Attributes{Verb: verb, Group: group, Resource: "users", Name: as.Username}
 	if namespace, name, ok := splitAccount(as.Username); ok {
-		who.resource, who.namespace, who.name = "serviceaccounts", namespace, name
+		who.Resource, who.namespace, who.Name = "serviceaccounts", namespace, name
 	}
 	switch mode {
 	case associatedNode:
-		who.resource, who.name = "nodes", "*"
+		who.Resource, who.Name = "nodes", "*"
 	case arbitraryNode:
-		who.resource = "nodes"
-		who.name, _ = nodeOf(as.Username)
+		who.Resource = "nodes"
+		who.Name, _ = nodeOf(as.Username)
 	}
 	needs = append(needs, who)
 	for _, g := range as.Groups {
-		needs = append(needs, attributes{verb: verb, group: group, resource: "groups", name: g})
+		needs = append(needs, Attributes{Verb: verb, Group: group, Resource: "groups", Name: g})
 	}
 	for key, values := range as.Extra {
 		for _, v := range values {
-			needs = append(needs, attributes{verb: verb, group: authenticationv1.GroupName, resource: "userextras", subresource: key, name: v})
+			needs = append(needs, Attributes{Verb: verb, Group: authenticationv1.GroupName, Resource: "userextras", subresource: key, Name: v})
 		}
 	}
 	if as.UID != "" {
-		needs = append(needs, attributes{verb: verb, group: authenticationv1.GroupName, resource: "uids", name: as.UID})
+		needs = append(needs, Attributes{Verb: verb, Group: authenticationv1.GroupName, Resource: "uids", Name: as.UID})
 	}
 	for _, a := range needs {
-		if mode != "" && a.resource == "groups" && a.name == masters {
+		if mode != "" && a.Resource == "groups" && a.Name == masters {
 			return &a, "impersonating the system:masters group is not allowed"
 		}
 		if ok, reason := s.allowed(u, a); !ok {

@@ -1,4 +1,4 @@
-package apiserver
+package access
 
 import (
 	"strings"
@@ -86,19 +86,17 @@ func newRule(text string) rbacv1.PolicyRule {
 	return rule
 }
 
-// startRBAC prepares the evaluation of rules, and creates the roles and bindings of a new
-// cluster.
-func (s *Server) startRBAC() error {
+// Start prepares the evaluation of rules. It returns the roles and bindings of a new cluster. Without
+// aggregates, a role does not have the rules of the roles that it selects.
+func (s *Control) Start(aggregates bool) (objects []runtime.Object, err error) {
 	for resource, into := range map[string]**kinds.Kind{
 		"roles": &s.rbac.roles, "clusterroles": &s.rbac.clusterRoles, "rolebindings": &s.rbac.bindings, "clusterrolebindings": &s.rbac.clusterBindings,
 	} {
-		var err error
 		if *into, err = s.catalog.Get(rbacv1.SchemeGroupVersion.WithResource(resource)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	s.rbac.aggregates = !s.opts.NoRoleAggregation
-	var objects []runtime.Object
+	s.rbac.aggregates = aggregates
 	for _, b := range bootstrapRoles {
 		meta := metav1.ObjectMeta{
 			Name: b.name, Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"},
@@ -124,10 +122,5 @@ func (s *Server) startRBAC() error {
 		}
 		objects = append(objects, binding)
 	}
-	for _, obj := range objects {
-		if _, err := s.Create(obj); err != nil {
-			return err
-		}
-	}
-	return nil
+	return objects, nil
 }

@@ -1,13 +1,9 @@
-package apiserver
+package access
 
 import (
-	"net/http"
-
-	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,34 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// serveReview answers a review, or assigns a pod by a Binding.
-func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
-	if err := setNamespace(kinds.MetaOf(obj), r.namespace); err != nil {
-		return err
-	}
-	u := userOf(r.Context())
+// Answer sets the status of a review that a user sends. Its namespace is that of the request.
+func (s *Control) Answer(u *User, obj runtime.Object) error {
 	var errs field.ErrorList
 	switch o := obj.(type) {
-	case *corev1.Binding:
-		pods, err := s.kindOf(&corev1.Pod{})
-		if err != nil {
-			return err
-		}
-		if err := s.isActive(r.kind, o); err != nil {
-			return err
-		}
-		admit := s.admission(w, r)
-		if obj, err = admit.change(nil, o); err != nil {
-			return err
-		}
-		return s.bindPod(w, r, pods, obj.(*corev1.Binding), admit)
 	case *authorizationv1.SelfSubjectAccessReview:
 		o.Status, errs = s.review(u, o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes)
 	case *authorizationv1.SubjectAccessReview:
 		o.Status, errs = s.reviewSubject(&o.Spec)
 	case *authorizationv1.LocalSubjectAccessReview:
 		o.Status, errs = s.reviewSubject(&o.Spec)
-		if a := o.Spec.ResourceAttributes; a != nil && a.Namespace != r.namespace {
+		if a := o.Spec.ResourceAttributes; a != nil && a.Namespace != o.Namespace {
 			errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
 		}
 		if o.Spec.NonResourceAttributes != nil {
@@ -64,15 +43,14 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		o.Status = s.reviewToken(o.Spec)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group}, "", errs)
+		return apierrors.NewInvalid(schema.GroupKind{Group: obj.GetObjectKind().GroupVersionKind().Group}, "", errs)
 	}
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, obj)
 	return nil
 }
 
 // reviewSubject answers whether the user of a spec may do something.
-func (s *Server) reviewSubject(spec *authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, field.ErrorList) {
-	status, errs := s.review(&user{Username: spec.User, Groups: spec.Groups}, spec.ResourceAttributes, spec.NonResourceAttributes)
+func (s *Control) reviewSubject(spec *authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, field.ErrorList) {
+	status, errs := s.review(&User{Username: spec.User, Groups: spec.Groups}, spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), "", "at least one of user or group must be specified"))
 	}
@@ -80,7 +58,7 @@ func (s *Server) reviewSubject(spec *authorizationv1.SubjectAccessReviewSpec) (a
 }
 
 // review answers whether a user may do something.
-func (s *Server) review(u *user, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) (status authorizationv1.SubjectAccessReviewStatus, errs field.ErrorList) {
+func (s *Control) review(u *User, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) (status authorizationv1.SubjectAccessReviewStatus, errs field.ErrorList) {
 	switch spec := field.NewPath("spec"); {
 	case resource != nil && other != nil:
 		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), struct{ Path, Verb string }{other.Path, other.Verb}, "cannot be specified in combination with resourceAttributes"))
@@ -93,11 +71,11 @@ func (s *Server) review(u *user, resource *authorizationv1.ResourceAttributes, o
 }
 
 // reviewRules returns what a user may do in a namespace.
-func (s *Server) reviewRules(u *user, namespace string) (status authorizationv1.SubjectRulesReviewStatus) {
+func (s *Control) reviewRules(u *User, namespace string) (status authorizationv1.SubjectRulesReviewStatus) {
 	status.ResourceRules, status.NonResourceRules = []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
 	grants := []grant{{rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}}}
-	if s.opts.RBAC {
+	if s.evaluates {
 		grants = s.rbac.of(s.storage, u, namespace)
 	}
 	for _, g := range grants {
@@ -118,10 +96,10 @@ func (s *Server) reviewRules(u *user, namespace string) (status authorizationv1.
 }
 
 // reviewToken returns the user of a token.
-func (s *Server) reviewToken(spec authenticationv1.TokenReviewSpec) (status authenticationv1.TokenReviewStatus) {
+func (s *Control) reviewToken(spec authenticationv1.TokenReviewSpec) (status authenticationv1.TokenReviewStatus) {
 	audiences := spec.Audiences
 	if len(audiences) == 0 {
-		audiences = []string{audience}
+		audiences = []string{Audience}
 	}
 	u, matching, err := s.userOfToken(spec.Token, audiences)
 	if err != nil {

@@ -1,8 +1,9 @@
-package apiserver
+package access
 
 import (
 	"errors"
 	"fmt"
+	"github.com/tarnproject/tarn/object"
 	"slices"
 	"strings"
 
@@ -13,15 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// checkEscalation rejects a role, or the binding of a role, with rules that the user does
-// not have. The verbs escalate and bind permit it. old is nil for a new object.
-func (s *Server) checkEscalation(r *request, old *kinds.Record, obj runtime.Object) error {
-	u := userOf(r.Context())
-	if !s.opts.RBAC || r.kind.Group != rbacv1.GroupName || slices.Contains(u.Groups, masters) || old != nil && sameExceptGC(old.Obj, obj) {
+// CheckEscalation rejects a role, or the binding of a role, with rules that the user does
+// not have. The verbs escalate and bind permit it. at is the key in the request, and old is nil for a new object.
+func (s *Control) CheckEscalation(u *User, k *kinds.Kind, at object.Key, old *kinds.Record, obj runtime.Object) error {
+	if !s.evaluates || k.Group != rbacv1.GroupName || slices.Contains(u.Groups, masters) || old != nil && sameExceptGC(old.Obj, obj) {
 		return nil
 	}
 	var rules []rbacv1.PolicyRule
-	a := attributes{verb: "escalate", group: rbacv1.GroupName, resource: r.kind.Resource.Resource, namespace: r.namespace, name: r.name}
+	a := Attributes{Verb: "escalate", Group: rbacv1.GroupName, Resource: k.Resource.Resource, namespace: at.Namespace, Name: at.Name}
 	var ref *rbacv1.RoleRef
 	aggregates := false
 	switch o := obj.(type) {
@@ -40,27 +40,27 @@ func (s *Server) checkEscalation(r *request, old *kinds.Record, obj runtime.Obje
 		return nil
 	}
 	if ref != nil {
-		a.verb, a.resource, a.name = "bind", strings.ToLower(ref.Kind)+"s", ref.Name
+		a.Verb, a.Resource, a.Name = "bind", strings.ToLower(ref.Kind)+"s", ref.Name
 	}
 	if ok, _ := s.allowed(u, a); ok {
 		return nil
 	}
 	if ref != nil {
 		var err error
-		s.storage.Locked(func() { rules, err = s.rbac.rulesOf(s.storage, *ref, r.namespace) })
+		s.storage.Locked(func() { rules, err = s.rbac.rulesOf(s.storage, *ref, at.Namespace) })
 		if err != nil {
-			return kinds.NotFound(r.kind, ref.Name) // as the real server names it
+			return kinds.NotFound(k, ref.Name) // as the real server names it
 		}
 	}
 	forbidden := func(err error) error {
 		s.denials.add(err.Error())
-		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), kinds.MetaOf(obj).GetName(), err)
+		return apierrors.NewForbidden(k.GVR().GroupResource(), kinds.MetaOf(obj).GetName(), err)
 	}
-	if missing := s.notHeld(u, r.namespace, rules); len(missing) > 0 {
+	if missing := s.notHeld(u, at.Namespace, rules); len(missing) > 0 {
 		return forbidden(fmt.Errorf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", u.Username, u.Groups, strings.Join(missing, "\n")))
 	}
 	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}
-	if aggregates && len(s.notHeld(u, r.namespace, everything)) > 0 {
+	if aggregates && len(s.notHeld(u, at.Namespace, everything)) > 0 {
 		return forbidden(errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
 	return nil
@@ -90,7 +90,7 @@ func sameExceptGC(old, obj runtime.Object) bool {
 
 // notHeld describes the permissions in rules that a user does not have: verbs of the same
 // resource together, sorted.
-func (s *Server) notHeld(u *user, namespace string, rules []rbacv1.PolicyRule) (missing []string) {
+func (s *Control) notHeld(u *User, namespace string, rules []rbacv1.PolicyRule) (missing []string) {
 	var held []rbacv1.PolicyRule
 	for _, g := range s.rbac.of(s.storage, u, namespace) {
 		held = append(held, g.rules...)
@@ -111,12 +111,12 @@ func (s *Server) notHeld(u *user, namespace string, rules []rbacv1.PolicyRule) (
 				continue
 			}
 			switch {
-			case a.resource == "":
-				add(fmt.Sprintf("NonResourceURLs:%q", []string{a.path}), a.verb, false)
-			case a.name != "":
-				add(fmt.Sprintf("APIGroups:%q, Resources:%q, ResourceNames:%q", []string{a.group}, []string{a.combined()}, []string{a.name}), a.verb, true)
+			case a.Resource == "":
+				add(fmt.Sprintf("NonResourceURLs:%q", []string{a.Path}), a.Verb, false)
+			case a.Name != "":
+				add(fmt.Sprintf("APIGroups:%q, Resources:%q, ResourceNames:%q", []string{a.Group}, []string{a.combined()}, []string{a.Name}), a.Verb, true)
 			default:
-				add(fmt.Sprintf("APIGroups:%q, Resources:%q", []string{a.group}, []string{a.combined()}), a.verb, true)
+				add(fmt.Sprintf("APIGroups:%q, Resources:%q", []string{a.Group}, []string{a.combined()}), a.Verb, true)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Server) notHeld(u *user, namespace string, rules []rbacv1.PolicyRule) (
 }
 
 // permissions splits a rule into single permissions.
-func permissions(rule rbacv1.PolicyRule) (all []attributes) {
+func permissions(rule rbacv1.PolicyRule) (all []Attributes) {
 	names := rule.ResourceNames
 	if len(names) == 0 {
 		names = []string{""}
@@ -138,12 +138,12 @@ func permissions(rule rbacv1.PolicyRule) (all []attributes) {
 			for _, combined := range rule.Resources {
 				for _, name := range names {
 					resource, sub, _ := strings.Cut(combined, "/")
-					all = append(all, attributes{verb: verb, group: group, resource: resource, subresource: sub, name: name})
+					all = append(all, Attributes{Verb: verb, Group: group, Resource: resource, subresource: sub, Name: name})
 				}
 			}
 		}
 		for _, url := range rule.NonResourceURLs {
-			all = append(all, attributes{verb: verb, path: url})
+			all = append(all, Attributes{Verb: verb, Path: url})
 		}
 	}
 	return all

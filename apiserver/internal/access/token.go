@@ -1,4 +1,4 @@
-package apiserver
+package access
 
 import (
 	"crypto/ed25519"
@@ -6,28 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/object"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/tarnproject/tarn/object"
 )
 
 const (
-	// audience is the issuer of tokens, and the audience of those for this server.
-	audience = "https://kubernetes.default.svc"
+	// Audience is the issuer of tokens, and the audience of those for this server.
+	Audience = "https://kubernetes.default.svc"
 	// tokenLeeway is how long a token is accepted after its expiry.
 	tokenLeeway = time.Minute
 	credential  = "authentication.kubernetes.io/credential-id"
@@ -74,7 +70,7 @@ func (k *tokenKey) key() ed25519.PrivateKey {
 
 // sign returns the token for claims, which it issues now.
 func (k *tokenKey) sign(c claims) string {
-	c.Issuer, c.Issued = audience, time.Now().Unix()
+	c.Issuer, c.Issued = Audience, time.Now().Unix()
 	c.NotBefore = c.Issued
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -99,7 +95,7 @@ func (k *tokenKey) verify(token string) (c claims, ok bool) {
 
 // userOfToken returns the user of a token and the requested audiences that it is for, or why it
 // is not valid.
-func (s *Server) userOfToken(token string, audiences []string) (*user, []string, error) {
+func (s *Control) userOfToken(token string, audiences []string) (*User, []string, error) {
 	c, ok := s.tokens.verify(token)
 	matching := slices.DeleteFunc(slices.Clone(audiences), func(a string) bool { return !slices.Contains(c.Audience, a) })
 	switch {
@@ -112,7 +108,7 @@ func (s *Server) userOfToken(token string, audiences []string) (*user, []string,
 	case c.Kubernetes != nil && !s.bound(c.Kubernetes):
 		return nil, nil, errors.New("[invalid bearer token, service account token has been invalidated]")
 	}
-	u := &user{Username: c.Subject, Groups: slices.Clone(c.Groups), Extra: map[string]authenticationv1.ExtraValue{credential: {"JTI=" + c.ID}}}
+	u := &User{Username: c.Subject, Groups: slices.Clone(c.Groups), Extra: map[string]authenticationv1.ExtraValue{credential: {"JTI=" + c.ID}}}
 	if b := c.Kubernetes; b != nil {
 		u.UID, u.Groups = string(b.ServiceAccount.UID), accountGroups(b.Namespace)
 		for kind, ref := range map[string]*tokenObject{"pod": b.Pod, "node": b.Node} {
@@ -129,12 +125,12 @@ func (s *Server) userOfToken(token string, audiences []string) (*user, []string,
 }
 
 // bound reports whether the objects that a token is bound to still exist.
-func (s *Server) bound(b *tokenBound) bool {
+func (s *Control) bound(b *tokenBound) bool {
 	return s.hasUID("serviceaccounts", b.Namespace, &b.ServiceAccount) && s.hasUID("pods", b.Namespace, b.Pod) &&
 		s.hasUID("secrets", b.Namespace, b.Secret) && (b.Pod != nil || s.hasUID("nodes", "", b.Node))
 }
 
-func (s *Server) hasUID(resource, namespace string, ref *tokenObject) bool {
+func (s *Control) hasUID(resource, namespace string, ref *tokenObject) bool {
 	if ref == nil {
 		return true
 	}
@@ -143,7 +139,7 @@ func (s *Server) hasUID(resource, namespace string, ref *tokenObject) bool {
 }
 
 // core returns an object of the core group, or nil.
-func (s *Server) core(resource, namespace, name string) (*kinds.Kind, *kinds.Record) {
+func (s *Control) core(resource, namespace, name string) (*kinds.Kind, *kinds.Record) {
 	k, err := s.catalog.Get(corev1.SchemeGroupVersion.WithResource(resource))
 	if err != nil {
 		panic("apiserver: " + err.Error()) // built-in kinds are always served
@@ -152,77 +148,15 @@ func (s *Server) core(resource, namespace, name string) (*kinds.Kind, *kinds.Rec
 }
 
 // accountClaims returns the claims of a token for a ServiceAccount.
-func (s *Server) accountClaims(account *kinds.Record, audiences []string) claims {
+func (s *Control) accountClaims(account *kinds.Record, audiences []string) claims {
 	return claims{
 		Subject: accountPrefix + account.Key.Namespace + ":" + account.Key.Name, Audience: audiences, ID: s.newUID(),
 		Kubernetes: &tokenBound{Namespace: account.Key.Namespace, ServiceAccount: tokenObject{account.Key.Name, account.Meta.GetUID()}},
 	}
 }
 
-// serveToken creates a token for a ServiceAccount.
-func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
-	raw, err := readBody(r.Request)
-	if err != nil {
-		return err
-	}
-	gvk, admit := kinds.TokenKind.GVK(), s.subresourceAdmission(w, r, kinds.TokenKind)
-	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
-	t, ok := obj.(*authenticationv1.TokenRequest)
-	if err != nil || !ok {
-		return apierrors.NewBadRequest("the body is not a TokenRequest")
-	}
-	if err := setNamespace(t, r.namespace); err != nil {
-		return err
-	}
-	if err := s.isActive(r.kind, t); err != nil {
-		return err
-	}
-	account := s.storage.Get(r.kind, r.key())
-	switch {
-	case t.Name != "" && t.Name != r.name:
-		return apierrors.NewInvalid(gvk.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
-	case account == nil:
-		return kinds.NotFound(r.kind, r.name)
-	}
-	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
-	t.Name, t.UID, t.CreationTimestamp = r.name, account.Meta.GetUID(), kinds.Now()
-	t.Status = authenticationv1.TokenRequestStatus{}
-	if obj, err = admit.change(nil, t); err != nil {
-		return err
-	}
-	t = obj.(*authenticationv1.TokenRequest)
-	if len(t.Spec.Audiences) == 0 {
-		t.Spec.Audiences = []string{audience}
-	}
-	if t.Spec.ExpirationSeconds == nil {
-		hour := int64(60 * 60)
-		t.Spec.ExpirationSeconds = &hour
-	}
-	path := field.NewPath("spec", "expirationSeconds")
-	switch seconds := *t.Spec.ExpirationSeconds; {
-	case seconds < 10*60:
-		return apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, "may not specify a duration less than 10 minutes")})
-	case seconds > 1<<32:
-		return apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")})
-	}
-	if err := admit.check(nil, t); err != nil {
-		return err
-	}
-	c := s.accountClaims(account, t.Spec.Audiences)
-	if ref := t.Spec.BoundObjectRef; ref != nil {
-		if err := s.bind(c.Kubernetes, ref); err != nil {
-			return err
-		}
-	}
-	expires := time.Now().Add(time.Duration(*t.Spec.ExpirationSeconds) * time.Second)
-	c.Expires = expires.Unix()
-	t.Status.Token, t.Status.ExpirationTimestamp = s.tokens.sign(c), metav1.Time{Time: expires.UTC().Truncate(time.Second)}
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, t)
-	return nil
-}
-
 // bind binds a token to the object of a TokenRequest.
-func (s *Server) bind(b *tokenBound, ref *authenticationv1.BoundObjectReference) error {
+func (s *Control) bind(b *tokenBound, ref *authenticationv1.BoundObjectReference) error {
 	resource, namespace, into := "", b.Namespace, (**tokenObject)(nil)
 	switch gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind); gvk.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:
@@ -254,5 +188,19 @@ func (s *Server) bind(b *tokenBound, ref *authenticationv1.BoundObjectReference)
 		}
 	}
 	*into = &tokenObject{ref.Name, rec.Meta.GetUID()}
+	return nil
+}
+
+// Issue sets the status of a valid TokenRequest for a ServiceAccount.
+func (s *Control) Issue(account *kinds.Record, t *authenticationv1.TokenRequest) error {
+	c := s.accountClaims(account, t.Spec.Audiences)
+	if ref := t.Spec.BoundObjectRef; ref != nil {
+		if err := s.bind(c.Kubernetes, ref); err != nil {
+			return err
+		}
+	}
+	expires := time.Now().Add(time.Duration(*t.Spec.ExpirationSeconds) * time.Second)
+	c.Expires = expires.Unix()
+	t.Status.Token, t.Status.ExpirationTimestamp = s.tokens.sign(c), metav1.Time{Time: expires.UTC().Truncate(time.Second)}
 	return nil
 }

@@ -1,13 +1,13 @@
-package apiserver
+package access
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
+	"github.com/tarnproject/tarn/object"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-
-	"github.com/tarnproject/tarn/object"
 )
 
 // rbac evaluates the stored roles and bindings. They are compiled for the first request after
@@ -132,7 +130,7 @@ func (b *rbac) withAggregated(s *storage.Storage, role runtime.Object, seen map[
 }
 
 // of returns the grants of a user in a namespace, cluster-wide ones first.
-func (b *rbac) of(s *storage.Storage, u *user, namespace string) (found []grant) {
+func (b *rbac) of(s *storage.Storage, u *User, namespace string) (found []grant) {
 	all := b.compiled(s)
 	for _, in := range slices.Compact([]string{"", namespace}) {
 		found = append(found, all[in][rbacv1.UserKind+" "+u.Username]...)
@@ -144,7 +142,7 @@ func (b *rbac) of(s *storage.Storage, u *user, namespace string) (found []grant)
 }
 
 // allowed reports whether a rule allows a request, and the reason for access reviews.
-func (b *rbac) allowed(s *storage.Storage, u *user, a attributes) (ok bool, reason string) {
+func (b *rbac) allowed(s *storage.Storage, u *User, a Attributes) (ok bool, reason string) {
 	var errs []error
 	for _, g := range b.of(s, u, a.namespace) {
 		if slices.ContainsFunc(g.rules, a.allowedBy) {
@@ -158,24 +156,4 @@ func (b *rbac) allowed(s *storage.Storage, u *user, a attributes) (ok bool, reas
 		return false, fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(errs))
 	}
 	return false, ""
-}
-
-// allowedBy reports whether a rule allows a request.
-func (a attributes) allowedBy(rule rbacv1.PolicyRule) bool {
-	if !either(rule.Verbs, "*", a.verb) {
-		return false
-	}
-	if a.resource == "" {
-		return slices.ContainsFunc(rule.NonResourceURLs, func(url string) bool {
-			prefix, open := strings.CutSuffix(url, "*")
-			return url == a.path || open && strings.HasPrefix(a.path, prefix)
-		})
-	}
-	return either(rule.APIGroups, "*", a.group) &&
-		(either(rule.Resources, "*", a.combined()) || a.subresource != "" && slices.Contains(rule.Resources, "*/"+a.subresource)) &&
-		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, a.name))
-}
-
-func either(list []string, a, b string) bool {
-	return slices.Contains(list, a) || slices.Contains(list, b)
 }

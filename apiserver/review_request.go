@@ -1,0 +1,37 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// serveReview answers a review, or assigns a pod by a Binding.
+func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
+	if err := setNamespace(kinds.MetaOf(obj), r.namespace); err != nil {
+		return err
+	}
+	if binding, ok := obj.(*corev1.Binding); ok {
+		pods, err := s.kindOf(&corev1.Pod{})
+		if err != nil {
+			return err
+		}
+		if err := s.isActive(r.kind, binding); err != nil {
+			return err
+		}
+		admit := s.admission(w, r)
+		if obj, err = admit.change(nil, binding); err != nil {
+			return err
+		}
+		return s.bindPod(w, r, pods, obj.(*corev1.Binding), admit)
+	}
+	if err := s.access.Answer(access.UserOf(r.Context()), obj); err != nil {
+		return err
+	}
+	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, obj)
+	return nil
+}

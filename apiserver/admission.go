@@ -10,6 +10,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -26,18 +27,18 @@ import (
 type admission struct {
 	server *Server
 	w      http.ResponseWriter // for warnings
-	r      *request
+	r      *request.Request
 	own    *kinds.Kind           // of the objects of a subresource that has its own kind
 	delete *metav1.DeleteOptions // of a deletion
 }
 
-func (s *Server) admission(w http.ResponseWriter, r *request) *admission {
+func (s *Server) admission(w http.ResponseWriter, r *request.Request) *admission {
 	return &admission{server: s, w: w, r: r}
 }
 
 // subresourceAdmission returns the admission for a subresource whose objects are of a kind of
 // their own.
-func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request, own *kinds.Kind) *admission {
+func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request.Request, own *kinds.Kind) *admission {
 	return &admission{server: s, w: w, r: r, own: own}
 }
 
@@ -48,12 +49,12 @@ func (a *admission) kindOf(k *kinds.Kind) *kinds.Kind { return cmp.Or(a.own, k) 
 var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
 // admitDelete checks the deletion of an object and calls the webhooks for it.
-func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *kinds.Record, opts *metav1.DeleteOptions) error {
-	if err := checkPreconditions(r.kind, old, opts.Preconditions); err != nil {
+func (s *Server) admitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
+	if err := checkPreconditions(r.Kind, old, opts.Preconditions); err != nil {
 		return err
 	}
-	if r.kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
-		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
+	if r.Kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
+		return apierrors.NewForbidden(r.Kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
 	}
 	a := &admission{server: s, w: w, r: r, delete: opts}
 	if _, err := a.mutate(old, nil); err != nil {
@@ -75,12 +76,12 @@ func (a *admission) change(old *kinds.Record, obj runtime.Object) (runtime.Objec
 	}
 	if err := managedfields.ValidateManagedFields(kinds.MetaOf(obj).GetManagedFields()); err != nil {
 		kinds.MetaOf(obj).SetManagedFields(owners)
-		addWarning(a.w, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
+		request.AddWarning(a.w, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
 	if m := kinds.MetaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.Key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
 	}
-	return obj, a.server.access.CheckEscalation(access.UserOf(a.r.Context()), a.r.kind, a.r.key(), old, obj)
+	return obj, a.server.access.CheckEscalation(access.UserOf(a.r.Context()), a.r.Kind, a.r.Key(), old, obj)
 }
 
 // mutate calls the mutating webhooks one after the other. Those that ask for it are called
@@ -144,8 +145,8 @@ func (a *admission) patched(h *webhook, k *kinds.Kind, obj runtime.Object, patch
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if k != a.r.kind && a.own == nil {
-		next = a.r.kind.Present(unstoredRecord(next))
+	if k != a.r.Kind && a.own == nil {
+		next = a.r.Kind.Present(unstoredRecord(next))
 	}
 	return next, nil
 }
@@ -204,18 +205,18 @@ func (a *admission) check(old *kinds.Record, obj runtime.Object) error {
 // request returns what a webhook is asked, in the version of k.
 func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
 	r := a.r
-	asked, requested := metav1.GroupVersionKind(a.kindOf(k).GVK()), metav1.GroupVersionKind(a.kindOf(r.kind).GVK())
-	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.kind.GVR())
-	dry := r.dryRun() || a.delete != nil && len(a.delete.DryRun) > 0
+	asked, requested := metav1.GroupVersionKind(a.kindOf(k).GVK()), metav1.GroupVersionKind(a.kindOf(r.Kind).GVK())
+	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.Kind.GVR())
+	dry := r.DryRun() || a.delete != nil && len(a.delete.DryRun) > 0
 	req := &admissionv1.AdmissionRequest{
-		UID: types.UID(a.server.newUID()), Kind: asked, Resource: resource, SubResource: r.subresource,
-		RequestKind: &requested, RequestResource: &requestedResource, RequestSubResource: r.subresource,
-		Name: r.name, Namespace: r.namespace, Operation: a.operation(old), UserInfo: *access.UserOf(r.Context()), DryRun: &dry,
+		UID: types.UID(a.server.newUID()), Kind: asked, Resource: resource, SubResource: r.Subresource,
+		RequestKind: &requested, RequestResource: &requestedResource, RequestSubResource: r.Subresource,
+		Name: r.Name, Namespace: r.Namespace, Operation: a.operation(old), UserInfo: *access.UserOf(r.Context()), DryRun: &dry,
 	}
 	if req.Name == "" && obj != nil {
 		req.Name = kinds.MetaOf(obj).GetName()
 	}
-	if r.kind.Storage == a.server.namespaces {
+	if r.Kind.Storage == a.server.namespaces {
 		req.Namespace = req.Name
 	}
 	var err error

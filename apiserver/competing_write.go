@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -28,10 +29,10 @@ type competingChange struct {
 func (c competingChange) value() string { return fmt.Sprintf("before write %d; ", c.write) }
 
 // compete changes the object of a request as another writer would. It returns false if there is none.
-func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
-	c = competingChange{kind: r.kind, key: r.key(), write: write}
+func (s *Server) compete(r *request.Request, write int) (c competingChange, ok bool) {
+	c = competingChange{kind: r.Kind, key: r.Key(), write: write}
 	for {
-		old := s.storage.Get(r.kind, c.key)
+		old := s.storage.Get(r.Kind, c.key)
 		if old == nil {
 			return c, false
 		}
@@ -42,7 +43,7 @@ func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
 		}
 		annotations[anotherWriter] += c.value()
 		kinds.MetaOf(next).SetAnnotations(annotations)
-		if _, ok := s.storage.Commit(r.kind, c.key, old, next); ok {
+		if _, ok := s.storage.Commit(r.Kind, c.key, old, next); ok {
 			c.uid = old.Meta.GetUID()
 			return c, true
 		}

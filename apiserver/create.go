@@ -9,6 +9,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,51 +21,51 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
-	obj, err := s.read(w, r)
+func (s *Server) serveCreate(w http.ResponseWriter, r *request.Request) error {
+	obj, err := r.Read(w, s.codecs)
 	if err != nil {
 		return err
 	}
-	if r.kind.Review {
+	if r.Kind.Review {
 		return s.serveReview(w, r, obj)
 	}
 	m := kinds.MetaOf(obj)
 	s.paceCreate(r.Request, m.GetName())
-	if m.GetResourceVersion() != "" && !r.dryRun() {
+	if m.GetResourceVersion() != "" && !r.DryRun() {
 		return apierror.Failed("resourceVersion should not be set on objects to be created")
 	}
-	if r.kind.Status {
+	if r.Kind.Status {
 		kinds.SetStatus(obj, nil)
 	}
-	warnFinalizers(r.kind, w, m, nil)
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
+	warnFinalizers(r.Kind, w, m, nil)
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.admission(w, r))
 	if err != nil {
 		return err
 	}
-	return s.send(w, r, http.StatusCreated, rec)
+	return s.out.Record(w, r, http.StatusCreated, rec)
 }
 
 // createMissing creates the object of an update or apply, for which the user needs the right to
 // create as well. It returns done=false if a concurrent request created it first.
-func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Object) (done bool, err error) {
+func (s *Server) createMissing(w http.ResponseWriter, r *request.Request, obj runtime.Object) (done bool, err error) {
 	create := access.AttributesOf(r.Request)
 	create.Verb = "create"
 	if err := s.access.Authorize(access.UserOf(r.Context()), create); err != nil {
 		return true, err
 	}
-	if r.kind.Status {
+	if r.Kind.Status {
 		kinds.SetStatus(obj, nil)
 	}
 	kinds.MetaOf(obj).SetResourceVersion("")
-	warnFinalizers(r.kind, w, kinds.MetaOf(obj), nil)
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
+	warnFinalizers(r.Kind, w, kinds.MetaOf(obj), nil)
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.admission(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	return true, s.send(w, r, http.StatusCreated, rec)
+	return true, s.out.Record(w, r, http.StatusCreated, rec)
 }
 
 // create stores a new object and takes ownership of it.
@@ -83,7 +84,7 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	m.SetSelfLink("")
 	var err error
 	if by != nil {
-		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.r.updater()); err != nil {
+		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.r.Updater()); err != nil {
 			return nil, err
 		}
 	}

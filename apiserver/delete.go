@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,40 +20,40 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
+func (s *Server) serveDelete(w http.ResponseWriter, r *request.Request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
 		return err
 	}
-	old := s.storage.Get(r.kind, r.key())
+	old := s.storage.Get(r.Kind, r.Key())
 	if old == nil {
-		return kinds.NotFound(r.kind, r.name)
+		return kinds.NotFound(r.Kind, r.Name)
 	}
 	if err := s.admitDelete(w, r, old, opts); err != nil {
 		return err
 	}
-	rec, removed, err := s.delete(r.kind, old, opts)
+	rec, removed, err := s.delete(r.Kind, old, opts)
 	switch {
 	case err != nil:
 		return err
-	case removed && r.kind != s.definitions && !(r.kind.Typed && kinds.ReturnedDeleted[r.kind.Kind]):
-		s.respondDeleted(w, r, old)
+	case removed && r.Kind != s.definitions && !(r.Kind.Typed && kinds.ReturnedDeleted[r.Kind.Kind]):
+		s.out.Deleted(w, r, old)
 		return nil
 	}
-	return s.send(w, r, http.StatusOK, rec)
+	return s.out.Record(w, r, http.StatusOK, rec)
 }
 
 // serveDeleteCollection deletes the objects that the list options select and returns them.
-func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error {
+func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request.Request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
 		return err
 	}
-	list, sel, err := s.listOptions(r, r.URL.Query())
+	list, sel, err := r.ListOptions(s.features)
 	if err != nil {
 		return err
 	}
-	p, err := s.storage.List(r.Context(), r.kind, sel, list)
+	p, err := s.storage.List(r.Context(), r.Kind, sel, list)
 	if err != nil {
 		return err
 	}
@@ -60,27 +61,27 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 		if err := s.admitDelete(w, r, rec, opts); err != nil {
 			return err
 		}
-		if _, _, err := s.delete(r.kind, rec, opts); err != nil && !apierrors.IsNotFound(err) {
+		if _, _, err := s.delete(r.Kind, rec, opts); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	switch r.rep.As {
+	switch r.Rep.As {
 	case "":
-		obj, err := codec.ListOf(r.kind, p)
+		obj, err := codec.ListOf(r.Kind, p)
 		if err != nil {
 			return err
 		}
-		s.respond(w, r.Request, r.rep, http.StatusOK, obj)
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, obj)
 	default:
-		s.respondDeleted(w, r, nil)
+		s.out.Deleted(w, r, nil)
 	}
 	return nil
 }
 
 // deleteOptions reads DeleteOptions from the body or, if that is empty, the query.
-func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
+func (s *Server) deleteOptions(r *request.Request) (*metav1.DeleteOptions, error) {
 	opts := new(metav1.DeleteOptions)
-	raw, err := readBody(r.Request)
+	raw, err := request.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 	if opts.DryRun == nil {
 		opts.DryRun = r.URL.Query()["dryRun"]
 	}
-	return opts, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(opts))
+	return opts, request.InvalidOptions("DeleteOptions", validation.ValidateDeleteOptions(opts))
 }
 
 func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {

@@ -31,14 +31,14 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 	}
 	rep, err := codec.Negotiate(req, func(r codec.Representation) bool { return r.As == "" || len(parts) == 1 && aggregated(r) })
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return true
 	}
 	switch {
 	case len(parts) == 1 && rep.As != "":
 		s.serveAggregated(w, req, rep, core)
 	case core && len(parts) == 1:
-		s.respond(w, req, rep, http.StatusOK, &metav1.APIVersions{
+		s.out.Object(w, req, rep, http.StatusOK, &metav1.APIVersions{
 			TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
 		})
@@ -51,16 +51,16 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 				list.Groups = append(list.Groups, g)
 			}
 		}
-		s.respond(w, req, rep, http.StatusOK, list)
+		s.out.Object(w, req, rep, http.StatusOK, list)
 	case len(parts) == 2:
 		for _, g := range s.groups() {
 			if g.Name == parts[1] {
 				g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
-				s.respond(w, req, rep, http.StatusOK, &g)
+				s.out.Object(w, req, rep, http.StatusOK, &g)
 				return true
 			}
 		}
-		s.pageNotFound(w, req)
+		s.out.PageNotFound(w, req)
 	default:
 		s.serveResources(w, req, rep, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	}
@@ -182,10 +182,10 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep co
 		list.APIVersion = "" // v1 predates API groups and has none, as on the real server
 	}
 	if len(list.APIResources) == 0 {
-		s.respondError(w, req, apierror.NotServed())
+		s.out.Error(w, req, apierror.NotServed())
 		return
 	}
-	s.respond(w, req, rep, http.StatusOK, list)
+	s.out.Object(w, req, rep, http.StatusOK, list)
 }
 
 // inOrder sorts subresource names in the order of the real server, which is reversed for
@@ -203,7 +203,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep c
 	list := s.aggregated(core)
 	raw, err := s.codecs.Encode(codec.Representation{}, list)
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
 	sum := sha256.Sum256(raw)
@@ -211,7 +211,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep c
 	w.Header().Set("Vary", "Accept")
 	w.Header().Set("Cache-Control", "public")
 	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.In.Group, rep.In.Version, rep.As)
-	s.respondRaw(w, req, contentType, http.StatusOK, raw)
+	s.out.Raw(w, req, contentType, http.StatusOK, raw)
 }
 
 func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {

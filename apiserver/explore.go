@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
 // ExploreOptions configures [Explore]. The zero value is usable.
@@ -292,10 +293,10 @@ type explored struct {
 }
 
 // plan counts the writes of the programs and adds the faults of the schedule.
-func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
-	target := r.target()
-	counts := target.writes() && !r.kind.Review && !r.dryRun() &&
-		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return kinds.Named(resource)(r.kind) })
+func (x *explored) plan(r *request.Request, faults *requestFaults) (answered func()) {
+	target := targetOf(r)
+	counts := target.writes() && !r.Kind.Review && !r.DryRun() &&
+		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return kinds.Named(resource)(r.Kind) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if counts {
@@ -305,7 +306,7 @@ func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
 		switch {
 		case step.kind == StaleCache && target.accepts(StaleCache, false):
 		case counts && step.write == x.writes && target.accepts(step.kind, false):
-			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r.title()))
+			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, titleOf(r)))
 			if step.kind == Conflict {
 				if c, ok := x.server.compete(r, x.writes); ok {
 					x.competing = append(x.competing, c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
 // FaultKind is a way in which a request fails.
@@ -166,13 +167,13 @@ func (t target) is(verb string) bool {
 
 func (t target) writes() bool { return slices.Contains(changeVerbs, t.verb) }
 
-func (r *request) target() target {
+func targetOf(r *request.Request) target {
 	query := r.URL.Query()
 	limit := query.Get("limit")
 	return target{
-		kind: r.kind, verb: r.verb, sub: r.subresource != "", streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
+		kind: r.Kind, verb: r.Verb, sub: r.Subresource != "", streaming: r.Verb == "watch" && query.Get("sendInitialEvents") == "true",
 		paged:  limit != "" && limit != "0" && query.Get("continue") == "",
-		cached: r.verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
+		cached: r.Verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
 	}
 }
 

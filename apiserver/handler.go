@@ -7,8 +7,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
-	"github.com/tarnproject/tarn/apiserver/internal/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -18,18 +19,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	s.opts.Logger.Debug("request", "method", req.Method, "uri", req.URL.RequestURI())
 	if err := checkOrigin(req); err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
 	req, err := s.access.Identify(req)
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
 	path := strings.Trim(req.URL.Path, "/")
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case first == "healthz" || first == "livez" || first == "readyz":
-		s.respondRaw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+		s.out.Raw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
 	case path == "version":
 		s.serveVersion(w, req)
 	case first == "openapi":
@@ -40,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		group, more, _ := strings.Cut(rest, "/")
 		version, _, _ := strings.Cut(more, "/")
 		if first == "apis" && group != "" && !s.catalog.Has(group, version) {
-			s.pageNotFound(w, req)
+			s.out.PageNotFound(w, req)
 			return
 		}
 		if s.serveDiscovery(w, req, path) {
@@ -51,21 +52,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == "":
 		s.serveRoot(w, req)
 	default:
-		s.pageNotFound(w, req)
+		s.out.PageNotFound(w, req)
 	}
 }
 
 // serveResource serves a resource request and injects faults.
 func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
-	r, err := s.parseRequest(req)
+	r, err := request.Parse(req, s.catalog)
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
-	if r.kind.Deprecated != "" {
-		addWarning(w, r.kind.Deprecated)
+	if r.Kind.Deprecated != "" {
+		request.AddWarning(w, r.Kind.Deprecated)
 	}
-	faults := s.faults.pick(r.target())
+	faults := s.faults.pick(targetOf(r))
 	if p := processOf(req); p != nil && p.plan != nil {
 		release := p.planned(r, &faults)
 		defer release()
@@ -80,16 +81,16 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		if req.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the client or the server is closing
 		}
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 	}
 }
 
 // serve dispatches on the verb. It returns an error only if nothing has been sent.
-func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) error {
-	if r.subresource != "" {
+func (s *Server) serve(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	if r.Subresource != "" {
 		return s.serveSubresource(w, r)
 	}
-	switch r.verb {
+	switch r.Verb {
 	case "get":
 		return s.serveGet(w, r)
 	case "list":
@@ -110,31 +111,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) 
 	return apierror.NotAllowed()
 }
 
-// send responds with one object in the negotiated representation.
-func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *kinds.Record) error {
-	if r.rep.As == "" && !r.rep.Pretty {
-		raw, err := s.codecs.Record(r.kind, r.rep.Encoding, rec)
-		if err != nil {
-			return err
-		}
-		s.respondRaw(w, r.Request, r.rep.ContentType(s.codecs, false), code, raw)
-		return nil
-	}
-	obj := r.kind.Present(rec)
-	switch r.rep.As {
-	case "Table":
-		obj = s.table(r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, true)
-	case "PartialObjectMetadata":
-		obj = codec.Partial(rec, r.rep.In)
-	case "":
-	default:
-		return cannotConvert(r.rep.As, obj, false)
-	}
-	s.respond(w, r.Request, r.rep, code, obj)
-	return nil
-}
-
-func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
+func (s *Server) serveGet(w http.ResponseWriter, r *request.Request) error {
 	if version, err := storage.ParseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
 		return err
 	} else if version > 0 {
@@ -142,15 +119,15 @@ func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	rec := s.storage.Get(r.kind, r.key())
+	rec := s.storage.Get(r.Kind, r.Key())
 	if rec == nil {
-		return kinds.NotFound(r.kind, r.name)
+		return kinds.NotFound(r.Kind, r.Name)
 	}
-	return s.send(w, r, http.StatusOK, rec)
+	return s.out.Record(w, r, http.StatusOK, rec)
 }
 
-func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaults) error {
-	opts, sel, err := s.listOptions(r, r.URL.Query())
+func (s *Server) serveList(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	opts, sel, err := r.ListOptions(s.features)
 	if err != nil {
 		return err
 	}
@@ -163,45 +140,26 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 		// EmptyPage: no items, but a continue token.
 		v := s.storage.Now()
 		p = storage.Page{Version: v, Next: storage.Token{Version: int64(v), Rewinds: s.storage.History()}.String()}
-	} else if p, err = s.storage.List(r.Context(), r.kind, sel, opts); err != nil {
+	} else if p, err = s.storage.List(r.Context(), r.Kind, sel, opts); err != nil {
 		return err
 	}
-	switch r.rep.As {
+	switch r.Rep.As {
 	case "Table":
-		s.respond(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, s.out.Table(r, p, true))
 	case "PartialObjectMetadataList":
-		s.respond(w, r.Request, r.rep, http.StatusOK, codec.PartialList(p, r.rep.In))
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, codec.PartialList(p, r.Rep.In))
 	case "":
-		list, err := codec.ListOf(r.kind, p)
+		list, err := codec.ListOf(r.Kind, p)
 		if err != nil {
 			return err
 		}
-		s.respond(w, r.Request, r.rep, http.StatusOK, list)
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, list)
 	default:
-		list, err := codec.ListOf(r.kind, p)
+		list, err := codec.ListOf(r.Kind, p)
 		if err != nil {
 			return err
 		}
-		return cannotConvert(r.rep.As, list, true)
+		return response.CannotConvert(r.Rep.As, list, true)
 	}
 	return nil
-}
-
-// respondDeleted responds to a deletion with a Status.
-func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *kinds.Record) {
-	status := &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Group: r.kind.Group, Kind: r.kind.Resource.Resource, Name: r.name},
-	}
-	if rec != nil {
-		status.Details.UID = rec.Meta.GetUID()
-	}
-	rep := r.rep
-	rep.As = ""
-	s.respond(w, r.Request, rep, http.StatusOK, status)
-}
-
-// table renders a page for a request.
-func (s *Server) table(r *request, p storage.Page, columns bool) *metav1.Table {
-	return table.New(s.codecs, r.kind, r.rep.In, metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject")), p, columns)
 }

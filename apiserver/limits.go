@@ -1,21 +1,13 @@
 package apiserver
 
 import (
-	"bytes"
-	"fmt"
-
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// Limits of the real server. They bound what a client sends and what that can expand to
-// through JSON patch copies, YAML aliases or merging.
+// Limits of the real server. They bound what a client sends, and what copies in a JSON patch can expand to.
 const (
-	// maxBody limits the bytes of a request body.
-	maxBody = 3 << 20
 	// maxOperations limits the operations of a JSON patch.
 	maxOperations = 10_000
 	// maxCopied limits the total bytes added by a JSON patch's copies.
@@ -34,19 +26,4 @@ func checkSize(obj runtime.Object) error {
 		kinds.MetaOf(obj).SetManagedFields(nil)
 	}
 	return apierror.Failed("etcdserver: request is too large")
-}
-
-// checkAliases rejects YAML whose aliases expand beyond maxBody.
-func checkAliases(raw []byte) error {
-	if !bytes.Contains(raw, []byte("*")) || bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || bytes.HasPrefix(raw, []byte("k8s\x00")) {
-		return nil
-	}
-	var tree any
-	if yaml.Unmarshal(raw, &tree) != nil {
-		return nil // left to the decoder, which returns the better error
-	}
-	if kinds.JSONSize(tree, maxBody) > maxBody {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d with its aliases", maxBody))
-	}
-	return nil
 }

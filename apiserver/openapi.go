@@ -15,18 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serveJSON responds with a value that is not an API object.
-func (s *Server) serveJSON(w http.ResponseWriter, req *http.Request, v any) {
-	raw, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		s.respondError(w, req, err)
-		return
-	}
-	s.respondRaw(w, req, "application/json", http.StatusOK, append(raw, '\n'))
-}
-
 func (s *Server) serveVersion(w http.ResponseWriter, req *http.Request) {
-	s.serveJSON(w, req, version.Info{
+	s.out.JSON(w, req, version.Info{
 		Major: kinds.ServedMajor, Minor: kinds.ServedMinor, GitVersion: "v" + kinds.ServedMajor + "." + kinds.ServedMinor + ".0+tarn", GitTreeState: "clean",
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
@@ -41,7 +31,7 @@ func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
 			}
 		}
 	}
-	s.serveJSON(w, req, map[string]any{"paths": paths})
+	s.out.JSON(w, req, map[string]any{"paths": paths})
 }
 
 // emptyOpenAPI2 is {swagger: "2.0", info: {title, version}} in protobuf, which kubectl
@@ -55,36 +45,36 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 	info := map[string]any{"title": "tarn", "version": "v" + kinds.ServedMajor + "." + kinds.ServedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
 	case path == "v2" && strings.Contains(req.Header.Get("Accept"), "protobuf"):
-		s.respondRaw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))
+		s.out.Raw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))
 	case path == "v2":
-		s.serveJSON(w, req, map[string]any{"swagger": "2.0", "info": info, "paths": map[string]any{}, "definitions": map[string]any{}})
+		s.out.JSON(w, req, map[string]any{"swagger": "2.0", "info": info, "paths": map[string]any{}, "definitions": map[string]any{}})
 	case path == "v3":
 		paths := map[string]any{}
 		for _, k := range s.catalog.All() {
 			at := strings.TrimPrefix(groupVersionPath(k.GVK().GroupVersion()), "/")
 			paths[at] = map[string]any{"serverRelativeURL": "/openapi/v3/" + at}
 		}
-		s.serveJSON(w, req, map[string]any{"paths": paths})
+		s.out.JSON(w, req, map[string]any{"paths": paths})
 	case version == "v3":
 		var doc openAPI
 		for _, k := range s.catalog.All() {
 			if at := groupVersionPath(k.GVK().GroupVersion()); at == "/"+rest {
 				if err := doc.add(k, at); err != nil {
-					s.respondError(w, req, apierrors.NewInternalError(err))
+					s.out.Error(w, req, apierrors.NewInternalError(err))
 					return
 				}
 			}
 		}
 		if len(doc.Paths) == 0 {
-			s.respondError(w, req, apierror.NotServed())
+			s.out.Error(w, req, apierror.NotServed())
 			return
 		}
 		if doc.Info != nil {
 			info = doc.Info
 		}
-		s.serveJSON(w, req, map[string]any{"openapi": "3.0.0", "info": info, "paths": doc.Paths, "components": map[string]any{"schemas": doc.Components.Schemas}})
+		s.out.JSON(w, req, map[string]any{"openapi": "3.0.0", "info": info, "paths": doc.Paths, "components": map[string]any{"schemas": doc.Components.Schemas}})
 	default:
-		s.respondError(w, req, apierror.NotServed())
+		s.out.Error(w, req, apierror.NotServed())
 	}
 }
 

@@ -2,12 +2,11 @@ package apiserver
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 
-	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,8 +18,8 @@ import (
 	"sigs.k8s.io/json"
 )
 
-func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
-	raw, patchType, err := r.readPatch()
+func (s *Server) servePatch(w http.ResponseWriter, r *request.Request) error {
+	raw, patchType, err := r.ReadPatch()
 	if err != nil {
 		return err
 	}
@@ -30,63 +29,30 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 	return s.sendModified(w, r, s.patching(w, r, patchType, raw))
 }
 
-// readPatch reads a patch and checks that the kind supports its type.
-func (r *request) readPatch() ([]byte, types.PatchType, error) {
-	raw, err := readBody(r.Request)
-	if err != nil {
-		return nil, "", err
-	}
-	patchType := r.patchType()
-	switch patchType {
-	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
-	case types.StrategicMergePatchType:
-		if !r.kind.Typed {
-			return nil, "", apierror.NotSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
-		}
-	default:
-		return nil, "", apierror.NotSupported()
-	}
-	return raw, patchType, r.checkOptions(patchType)
-}
-
-func (r *request) patchType() types.PatchType {
-	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return types.PatchType(media)
-}
-
-// updater returns the field manager of an update or patch. It is empty for an apply, which
-// updates the managed fields itself.
-func (r *request) updater() string {
-	if r.verb == "patch" && r.patchType() == types.ApplyYAMLPatchType {
-		return ""
-	}
-	return r.manager()
-}
-
 // patching returns the editor of a JSON, merge or strategic merge patch.
-func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) editor {
+func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType types.PatchType, patch []byte) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
-		before, err := s.codecs.Record(r.kind, kinds.JSON, old)
+		before, err := s.codecs.Record(r.Kind, kinds.JSON, old)
 		if err != nil {
 			return nil, err
 		}
-		after, strict, err := patched(patchType, before, patch, r.kind)
+		after, strict, err := patched(patchType, before, patch, r.Kind)
 		if err != nil {
 			return nil, err
 		}
-		obj, err := s.codecs.Parse(r.kind, after)
+		obj, err := s.codecs.Parse(r.Kind, after)
 		if err != nil {
-			return nil, invalidPatch(after, err)
+			return nil, request.InvalidPatch(after, err)
 		}
 		if uid := kinds.MetaOf(obj).GetUID(); uid != old.Meta.GetUID() {
-			return nil, apierrors.NewInvalid(r.kind.GVK().GroupKind(), r.name, field.ErrorList{
+			return nil, apierrors.NewInvalid(r.Kind.GVK().GroupKind(), r.Name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
 		}
 		if err := s.checkTarget(r, kinds.MetaOf(obj)); err != nil {
 			return nil, err
 		}
-		if err := s.checkFields(w, r, after, strict...); err != nil {
-			return nil, invalidPatch(after, err)
+		if err := r.CheckFields(w, s.codecs, after, strict...); err != nil {
+			return nil, request.InvalidPatch(after, err)
 		}
 		return obj, nil
 	}
@@ -143,12 +109,12 @@ type operation struct {
 func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
 // serveApply implements server-side apply. It creates the object if it does not exist.
-func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
+func (s *Server) serveApply(w http.ResponseWriter, r *request.Request, raw []byte) error {
 	applied, err := s.readApplied(r, raw)
 	if err != nil {
 		return err
 	}
-	if s.storage.Get(r.kind, r.key()) == nil && r.subresource == "" {
+	if s.storage.Get(r.Kind, r.Key()) == nil && r.Subresource == "" {
 		done, err := s.applyNew(w, r, applied)
 		if done || err != nil {
 			return err
@@ -158,7 +124,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 }
 
 // readApplied decodes an apply configuration.
-func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured, error) {
+func (s *Server) readApplied(r *request.Request, raw []byte) (*unstructured.Unstructured, error) {
 	raw, err := codec.ToJSON(raw)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
@@ -167,7 +133,7 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &applied.Object); err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
-	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
+	if got := applied.GroupVersionKind(); got != r.Kind.GVK() {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
 	// UnmarshalJSON decodes whole numbers as int64, which the field manager needs.
@@ -178,7 +144,7 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	// the configuration as it was sent.
 	said := applied.DeepCopy()
 	if said.GetName() == "" {
-		said.SetName(r.name)
+		said.SetName(r.Name)
 	}
 	if err := s.checkTarget(r, said); err != nil {
 		return nil, err
@@ -190,17 +156,17 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 }
 
 // applyNew creates the object of an apply. Its results are those of createMissing.
-func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured) (done bool, err error) {
+func (s *Server) applyNew(w http.ResponseWriter, r *request.Request, applied *unstructured.Unstructured) (done bool, err error) {
 	if applied.GetUID() != "" {
-		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
+		return true, apierrors.NewConflict(r.Kind.GVR().GroupResource(), r.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
 	if applied.GetName() == "" {
 		return true, s.checkTarget(r, applied)
 	}
-	blank := r.kind.Blank()
-	kinds.MetaOf(blank).SetName(r.name)
-	kinds.MetaOf(blank).SetNamespace(r.namespace)
-	obj, err := s.ownership.Applied(r.kind, "", blank, applied, r.manager(), r.force())
+	blank := r.Kind.Blank()
+	kinds.MetaOf(blank).SetName(r.Name)
+	kinds.MetaOf(blank).SetNamespace(r.Namespace)
+	obj, err := s.ownership.Applied(r.Kind, "", blank, applied, r.Manager(), r.Force())
 	if err != nil {
 		return true, err
 	}
@@ -208,17 +174,14 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 }
 
 // applying returns the editor that merges an apply configuration into the existing object.
-func (s *Server) applying(r *request, applied *unstructured.Unstructured) editor {
+func (s *Server) applying(r *request.Request, applied *unstructured.Unstructured) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
 		if v := applied.GetResourceVersion(); v != "" && v != old.Meta.GetResourceVersion() {
-			return nil, kinds.Conflict(r.kind, old.Key)
+			return nil, kinds.Conflict(r.Kind, old.Key)
 		}
-		return s.ownership.Applied(r.kind, r.subresource, r.kind.Working(old).DeepCopyObject(), applied, r.manager(), r.force())
+		return s.ownership.Applied(r.Kind, r.Subresource, r.Kind.Working(old).DeepCopyObject(), applied, r.Manager(), r.Force())
 	}
 }
-
-// force reports whether an apply takes fields from other managers.
-func (r *request) force() bool { return r.URL.Query().Get("force") == "true" }
 
 // applyOperations applies a JSON patch. The library panics on some operations that are not valid.
 func applyOperations(ops jsonpatch.Patch, doc []byte) (out []byte, err error) {

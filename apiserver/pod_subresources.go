@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,12 +24,12 @@ import (
 
 // readCreated decodes the object that is posted to a subresource, checks its name and namespace
 // and calls the mutating webhooks.
-func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, error) {
+func (s *Server) readCreated(r *request.Request, admit *admission) (runtime.Object, error) {
 	gvk := admit.own.GVK()
-	if err := r.checkOptions(""); err != nil {
+	if err := r.CheckOptions(""); err != nil {
 		return nil, err
 	}
-	raw, err := readBody(r.Request)
+	raw, err := request.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -40,10 +41,10 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %T", gvk.Kind, obj))
 	}
-	if err := setNamespace(m, r.namespace); err != nil {
+	if err := setNamespace(m, r.Namespace); err != nil {
 		return nil, err
 	}
-	if m.GetName() != r.name {
+	if m.GetName() != r.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in " + gvk.Kind + " object")
 	}
 	if old, ok := obj.(*policyv1beta1.Eviction); ok {
@@ -53,14 +54,14 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	if err := s.isActive(r.kind, m); err != nil {
+	if err := s.isActive(r.Kind, m); err != nil {
 		return nil, err
 	}
 	return admit.change(nil, obj)
 }
 
 // serveEviction deletes a pod if its disruption budget allows it.
-func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
+func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error {
 	admit := s.subresourceAdmission(w, r, kinds.EvictionKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
@@ -73,9 +74,9 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	if len(opts.DryRun) == 0 {
 		opts.DryRun = r.URL.Query()["dryRun"]
 	}
-	old := s.storage.Get(r.kind, r.key())
+	old := s.storage.Get(r.Kind, r.Key())
 	if old == nil {
-		return kinds.NotFound(r.kind, r.name)
+		return kinds.NotFound(r.Kind, r.Name)
 	}
 	if err := admit.check(nil, obj); err != nil {
 		return err
@@ -83,10 +84,10 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	if err := s.disrupt(old.Obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
 		return err
 	}
-	if err := s.evict(r.kind, old, opts); err != nil {
+	if err := s.evict(r.Kind, old, opts); err != nil {
 		return err
 	}
-	s.respondCreated(w, r)
+	s.out.Created(w, r)
 	return nil
 }
 
@@ -233,17 +234,17 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 }
 
 // serveBinding assigns a pod to a node.
-func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
+func (s *Server) serveBinding(w http.ResponseWriter, r *request.Request) error {
 	admit := s.subresourceAdmission(w, r, kinds.BindingKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
 	}
-	return s.bindPod(w, r, r.kind, obj.(*corev1.Binding), admit)
+	return s.bindPod(w, r, r.Kind, obj.(*corev1.Binding), admit)
 }
 
 // bindPod assigns the pod that a binding names to a node.
-func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kinds.Kind, binding *corev1.Binding, admit *admission) error {
+func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.Kind, binding *corev1.Binding, admit *admission) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
@@ -254,12 +255,12 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kinds.Kind, bi
 		return err
 	}
 	for {
-		old := s.storage.Get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})
+		old := s.storage.Get(pods, object.Key{Namespace: r.Namespace, Name: binding.Name})
 		if old == nil {
 			return kinds.NotFound(pods, binding.Name)
 		}
 		pod, err := bound(pods, old, binding)
-		ok := r.dryRun()
+		ok := r.DryRun()
 		if err == nil && !ok {
 			_, ok, err = s.store(pods, old, pod)
 		}
@@ -267,7 +268,7 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kinds.Kind, bi
 			return err
 		}
 		if ok {
-			s.respondCreated(w, r)
+			s.out.Created(w, r)
 			return nil
 		}
 	}

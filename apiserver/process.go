@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"k8s.io/client-go/rest"
 )
 
@@ -39,7 +40,7 @@ type Process struct {
 
 // planner adds the faults of an exploration to those of a request. The returned function is
 // called when the request has been answered.
-type planner func(*request, *requestFaults) (answered func())
+type planner func(*request.Request, *requestFaults) (answered func())
 
 // Process returns a new client process. Its name appears in the log of requests. Under
 // testing/synctest, call it inside the bubble.
@@ -108,8 +109,8 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 
 // planned calls plan for a request. The caller must call release when a write has been
 // answered.
-func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
-	if !r.target().writes() || r.kind.Review {
+func (p *Process) planned(r *request.Request, faults *requestFaults) (release func()) {
+	if !targetOf(r).writes() || r.Kind.Review {
 		return p.plan(r, faults)
 	}
 	if p.calling.Load() > 0 {
@@ -151,8 +152,8 @@ func processOf(req *http.Request) *Process {
 	return p
 }
 
-// kill kills the process that sent the request, and drops the request.
-func (r *request) kill() {
+// killClient kills the process that sent the request, and drops the request.
+func killClient(r *request.Request) {
 	if p := processOf(r.Request); p != nil {
 		p.Kill()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -45,7 +46,9 @@ type requestName struct {
 	key         object.Key
 }
 
-func (r *request) title() requestName { return requestName{r.verb, r.kind, r.subresource, r.key()} }
+func titleOf(r *request.Request) requestName {
+	return requestName{r.Verb, r.Kind, r.Subresource, r.Key()}
+}
 
 // String returns a text such as "patch websites.example.com/status shop/web".
 func (n requestName) String() string {
@@ -72,20 +75,20 @@ func (l *requestLog) append(e *loggedRequest) {
 }
 
 // begin records a request. The returned function records its end.
-func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(requestFaults)) {
+func (l *requestLog) begin(r *request.Request, w *http.ResponseWriter) (end func(requestFaults)) {
 	tracked, ok := (*w).(*trackingWriter)
 	if !ok {
 		tracked = &trackingWriter{ResponseWriter: *w}
 		*w = tracked
 	}
-	entry := &loggedRequest{at: time.Now(), what: r.title()}
+	entry := &loggedRequest{at: time.Now(), what: titleOf(r)}
 	if p := processOf(r.Request); p != nil {
 		entry.client = p.name
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.append(entry)
-	counts := r.verb != "watch" && !r.kind.IsLease()
+	counts := r.Verb != "watch" && !r.Kind.IsLease()
 	if counts {
 		l.open++
 	}

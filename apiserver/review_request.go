@@ -6,13 +6,14 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // serveReview answers a review, or assigns a pod by a Binding.
-func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
-	if err := setNamespace(kinds.MetaOf(obj), r.namespace); err != nil {
+func (s *Server) serveReview(w http.ResponseWriter, r *request.Request, obj runtime.Object) error {
+	if err := setNamespace(kinds.MetaOf(obj), r.Namespace); err != nil {
 		return err
 	}
 	if binding, ok := obj.(*corev1.Binding); ok {
@@ -20,7 +21,7 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		if err != nil {
 			return err
 		}
-		if err := s.isActive(r.kind, binding); err != nil {
+		if err := s.isActive(r.Kind, binding); err != nil {
 			return err
 		}
 		admit := s.admission(w, r)
@@ -32,6 +33,6 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 	if err := s.access.Answer(access.UserOf(r.Context()), obj); err != nil {
 		return err
 	}
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, obj)
+	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, obj)
 	return nil
 }

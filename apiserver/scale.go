@@ -8,6 +8,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -65,38 +66,38 @@ func selectorText(tree map[string]any) string {
 }
 
 // serveScale reads or writes the scale of an object.
-func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
-	rec := s.storage.Get(r.kind, r.key())
+func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
+	rec := s.storage.Get(r.Kind, r.Key())
 	if rec == nil {
-		return kinds.NotFound(r.kind, r.name)
+		return kinds.NotFound(r.Kind, r.Name)
 	}
-	switch r.verb {
+	switch r.Verb {
 	case "get":
-		if _, found, _ := unstructured.NestedFieldNoCopy(kinds.ContentOf(r.kind.Working(rec)), r.kind.Scale.Spec...); !found && !r.kind.Typed {
-			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.kind.Scale.Spec, ".")))
+		if _, found, _ := unstructured.NestedFieldNoCopy(kinds.ContentOf(r.Kind.Working(rec)), r.Kind.Scale.Spec...); !found && !r.Kind.Typed {
+			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.Kind.Scale.Spec, ".")))
 		}
 	case "update", "patch":
 		onScale, whole := *r, *r
-		onScale.kind, whole.subresource = kinds.ScaleKind, ""
+		onScale.Kind, whole.Subresource = kinds.ScaleKind, ""
 		edit, err := s.editOf(w, &onScale)
 		if err != nil {
 			return err
 		}
 		admit := s.subresourceAdmission(w, r, kinds.ScaleKind)
-		rec, err = s.modify(&whole, nil, "", func(old *kinds.Record) (runtime.Object, error) { return s.rescaled(&onScale, r.kind, old, edit, admit) })
+		rec, err = s.modify(&whole, nil, "", func(old *kinds.Record) (runtime.Object, error) { return s.rescaled(&onScale, r.Kind, old, edit, admit) })
 		if err != nil {
 			return err
 		}
 	default:
 		return apierror.NotAllowed()
 	}
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusOK, scaleOf(r.kind, rec))
+	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusOK, scaleOf(r.Kind, rec))
 	return nil
 }
 
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
-func (s *Server) rescaled(r *request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission) (runtime.Object, error) {
+func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission) (runtime.Object, error) {
 	owners := managedfields.NewScaleHandler(old.Meta.GetManagedFields(), k.GVK().GroupVersion(), k.Scale.Versions)
 	present := scaleOf(k, old)
 	var err error
@@ -108,7 +109,7 @@ func (s *Server) rescaled(r *request, k *kinds.Kind, old *kinds.Record, edit edi
 	if err != nil {
 		return nil, err
 	}
-	if edited, err = s.ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.updater()); err != nil {
+	if edited, err = s.ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.Updater()); err != nil {
 		return nil, err
 	}
 	if edited, err = admit.change(before, edited); err != nil {
@@ -117,7 +118,7 @@ func (s *Server) rescaled(r *request, k *kinds.Kind, old *kinds.Record, edit edi
 	scale := edited.(*autoscalingv1.Scale)
 	// A schema has its own message for a negative number.
 	if scale.Spec.Replicas < 0 && k.Schema == nil {
-		return nil, apierrors.NewInvalid(kinds.ScaleKind.GVK().GroupKind(), r.name, field.ErrorList{
+		return nil, apierrors.NewInvalid(kinds.ScaleKind.GVK().GroupKind(), r.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, validation.IsNegativeErrorMsg).WithOrigin("minimum")})
 	}
 	if scale.UID != "" && scale.UID != old.Meta.GetUID() && k.Typed {

@@ -18,6 +18,8 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -42,6 +44,8 @@ type Server struct {
 	faults      faults
 	requests    requestLog
 	access      *access.Control
+	out         *response.Responder
+	features    request.ListFeatures
 	webhooks    webhooks
 	standstill  standstill
 	definitions *kinds.Kind
@@ -81,6 +85,8 @@ func New(opts Options) (*Server, error) {
 		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
+	s.out = response.New(s.codecs, opts.Logger, s.requests.answered)
+	s.features = request.ListFeatures{Streaming: !opts.NoStreamingLists, Sharding: !opts.NoSharding}
 	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.newUID, s.requests.denied)
 	s.catalog.Put(kinds.Builtins(opts.Strict)...)
 	s.catalog.Put(s.definitions)
@@ -216,7 +222,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var conns sync.WaitGroup
 	srv := &http.Server{
 		Handler: http.HandlerFunc(s.handle), TLSConfig: s.tls, Protocols: new(http.Protocols),
-		ReadHeaderTimeout: headTimeout,
+		ReadHeaderTimeout: response.HeadTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext:       withProcess,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
@@ -287,11 +293,11 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.mu.Unlock()
 	defer s.handlers.Done()
 	s.paceRequest(req)
-	limitBody(w, req)
+	response.LimitBody(w, req)
 	tracked := &trackingWriter{ResponseWriter: w}
 	defer s.recovered(tracked, req)
 	if err := s.checkHost(req); err != nil {
-		s.respondError(tracked, req, err)
+		s.out.Error(tracked, req, err)
 		return
 	}
 	s.ServeHTTP(tracked, req)
@@ -316,7 +322,7 @@ func (s *Server) recovered(w *trackingWriter, req *http.Request) {
 	if w.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	s.respondError(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
+	s.out.Error(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
 }
 
 // trackingWriter records whether the response has begun, and its status.

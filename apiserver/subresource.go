@@ -4,46 +4,39 @@ import (
 	"net/http"
 
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
-	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
 // serveSubresource serves a request for a subresource.
-func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
+func (s *Server) serveSubresource(w http.ResponseWriter, r *request.Request) error {
 	switch {
-	case r.subresource == "status" && r.kind.Status || kinds.ObjectSubresources[r.kind.String()][r.subresource]:
+	case r.Subresource == "status" && r.Kind.Status || kinds.ObjectSubresources[r.Kind.String()][r.Subresource]:
 		switch {
-		case r.verb == "update":
+		case r.Verb == "update":
 			return s.serveUpdate(w, r)
-		case r.subresource == "finalize": // can only be updated
-		case r.verb == "get":
+		case r.Subresource == "finalize": // can only be updated
+		case r.Verb == "get":
 			return s.serveGet(w, r)
-		case r.verb == "patch":
+		case r.Verb == "patch":
 			return s.servePatch(w, r)
 		}
-	case r.subresource == "scale" && r.kind.Scale != nil:
+	case r.Subresource == "scale" && r.Kind.Scale != nil:
 		return s.serveScale(w, r)
-	case r.kind.String() == "serviceaccounts" && r.subresource == "token" && r.verb == "create":
+	case r.Kind.String() == "serviceaccounts" && r.Subresource == "token" && r.Verb == "create":
 		return s.serveToken(w, r)
-	case r.kind.String() == "pods" && (r.subresource == "eviction" || r.subresource == "binding"):
+	case r.Kind.String() == "pods" && (r.Subresource == "eviction" || r.Subresource == "binding"):
 		switch {
-		case r.verb != "create": // not allowed
-		case r.subresource == "eviction":
+		case r.Verb != "create": // not allowed
+		case r.Subresource == "eviction":
 			return s.serveEviction(w, r)
 		default:
 			return s.serveBinding(w, r)
 		}
-	case !r.kind.Typed:
-		return kinds.NotFound(r.kind, r.name)
+	case !r.Kind.Typed:
+		return kinds.NotFound(r.Kind, r.Name)
 	default:
 		return apierror.NotServed()
 	}
 	return apierror.NotAllowed()
-}
-
-// respondCreated responds with 201 and a Status.
-func (s *Server) respondCreated(w http.ResponseWriter, r *request) {
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated,
-		&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,8 @@ import (
 )
 
 // serveToken creates a token for a ServiceAccount.
-func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
-	raw, err := readBody(r.Request)
+func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
+	raw, err := request.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
@@ -24,21 +25,21 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err != nil || !ok {
 		return apierrors.NewBadRequest("the body is not a TokenRequest")
 	}
-	if err := setNamespace(t, r.namespace); err != nil {
+	if err := setNamespace(t, r.Namespace); err != nil {
 		return err
 	}
-	if err := s.isActive(r.kind, t); err != nil {
+	if err := s.isActive(r.Kind, t); err != nil {
 		return err
 	}
-	account := s.storage.Get(r.kind, r.key())
+	account := s.storage.Get(r.Kind, r.Key())
 	switch {
-	case t.Name != "" && t.Name != r.name:
-		return apierrors.NewInvalid(gvk.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
+	case t.Name != "" && t.Name != r.Name:
+		return apierrors.NewInvalid(gvk.GroupKind(), r.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
 	case account == nil:
-		return kinds.NotFound(r.kind, r.name)
+		return kinds.NotFound(r.Kind, r.Name)
 	}
 	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
-	t.Name, t.UID, t.CreationTimestamp = r.name, account.Meta.GetUID(), kinds.Now()
+	t.Name, t.UID, t.CreationTimestamp = r.Name, account.Meta.GetUID(), kinds.Now()
 	t.Status = authenticationv1.TokenRequestStatus{}
 	if obj, err = admit.change(nil, t); err != nil {
 		return err
@@ -64,6 +65,6 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err := s.access.Issue(account, t); err != nil {
 		return err
 	}
-	s.respond(w, r.Request, codec.Representation{Encoding: r.rep.Encoding}, http.StatusCreated, t)
+	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, t)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,12 +26,12 @@ import (
 type editor func(old *kinds.Record) (runtime.Object, error)
 
 // editOf reads the update or patch of a request.
-func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
-	if r.verb == "update" {
+func (s *Server) editOf(w http.ResponseWriter, r *request.Request) (editor, error) {
+	if r.Verb == "update" {
 		obj, err := s.readUpdate(w, r)
 		return replacing(r, obj), err
 	}
-	raw, patchType, err := r.readPatch()
+	raw, patchType, err := r.ReadPatch()
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +42,14 @@ func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
 	return s.patching(w, r, patchType, raw), nil
 }
 
-func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
+func (s *Server) serveUpdate(w http.ResponseWriter, r *request.Request) error {
 	obj, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
-	if r.subresource == "" && r.kind.Typed && kinds.CreatedByUpdate[r.kind.Kind] && s.storage.Get(r.kind, r.key()) == nil {
+	if r.Subresource == "" && r.Kind.Typed && kinds.CreatedByUpdate[r.Kind.Kind] && s.storage.Get(r.Kind, r.Key()) == nil {
 		if uid := kinds.MetaOf(obj).GetUID(); uid != "" {
-			return kinds.UpdatePreconditionFailed(r.kind, r.key(), "UID", string(uid), "")
+			return kinds.UpdatePreconditionFailed(r.Kind, r.Key(), "UID", string(uid), "")
 		}
 		if done, err := s.createMissing(w, r, obj.DeepCopyObject()); done || err != nil {
 			return err
@@ -58,8 +59,8 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 }
 
 // readUpdate reads the object of an update.
-func (s *Server) readUpdate(w http.ResponseWriter, r *request) (runtime.Object, error) {
-	obj, err := s.read(w, r)
+func (s *Server) readUpdate(w http.ResponseWriter, r *request.Request) (runtime.Object, error) {
+	obj, err := r.Read(w, s.codecs)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +68,10 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (runtime.Object, 
 }
 
 // replacing returns the editor of an update.
-func replacing(r *request, obj runtime.Object) editor {
+func replacing(r *request.Request, obj runtime.Object) editor {
 	return func(*kinds.Record) (runtime.Object, error) {
-		if (!r.kind.Typed || kinds.Versioned[r.kind.Kind]) && kinds.MetaOf(obj).GetResourceVersion() == "" {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
+		if (!r.Kind.Typed || kinds.Versioned[r.Kind.Kind]) && kinds.MetaOf(obj).GetResourceVersion() == "" {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Resource.Resource}, r.Name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
 		return obj.DeepCopyObject(), nil
@@ -78,64 +79,64 @@ func replacing(r *request, obj runtime.Object) editor {
 }
 
 // checkTarget gives an object the namespace of the path and checks that its name is that of the path.
-func (s *Server) checkTarget(r *request, m metav1.Object) error {
-	if err := setNamespace(m, r.namespace); err != nil {
+func (s *Server) checkTarget(r *request.Request, m metav1.Object) error {
+	if err := setNamespace(m, r.Namespace); err != nil {
 		return err
 	}
 	if m.GetName() == "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.Name))
 	}
-	if m.GetName() != r.name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.name))
+	if m.GetName() != r.Name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.Name))
 	}
 	return nil
 }
 
 // sendModified updates the object of a request and responds with the result.
-func (s *Server) sendModified(w http.ResponseWriter, r *request, edit editor) error {
-	rec, err := s.modify(r, s.admission(w, r), r.updater(), func(old *kinds.Record) (runtime.Object, error) {
+func (s *Server) sendModified(w http.ResponseWriter, r *request.Request, edit editor) error {
+	rec, err := s.modify(r, s.admission(w, r), r.Updater(), func(old *kinds.Record) (runtime.Object, error) {
 		next, err := edit(old)
-		if err == nil && r.subresource == "" {
-			warnFinalizers(r.kind, w, kinds.MetaOf(next), old.Meta)
+		if err == nil && r.Subresource == "" {
+			warnFinalizers(r.Kind, w, kinds.MetaOf(next), old.Meta)
 		}
 		return next, err
 	})
 	if err != nil {
 		return err
 	}
-	return s.send(w, r, http.StatusOK, rec)
+	return s.out.Record(w, r, http.StatusOK, rec)
 }
 
 // modify updates the object of a request, except for a dry run, and returns the result.
-func (s *Server) modify(r *request, admit *admission, manager string, edit editor) (*kinds.Record, error) {
+func (s *Server) modify(r *request.Request, admit *admission, manager string, edit editor) (*kinds.Record, error) {
 	for {
-		old := s.storage.Get(r.kind, r.key())
+		old := s.storage.Get(r.Kind, r.Key())
 		if old == nil {
-			return nil, kinds.NotFound(r.kind, r.name)
+			return nil, kinds.NotFound(r.Kind, r.Name)
 		}
 		next, err := edit(old)
 		if err != nil {
 			return nil, err
 		}
-		if next, err = s.ownership.Updated(r.kind, r.subresource, r.kind.Working(old), next, manager); err != nil {
+		if next, err = s.ownership.Updated(r.Kind, r.Subresource, r.Kind.Working(old), next, manager); err != nil {
 			return nil, err
 		}
 		if next, err = admit.change(old, next); err != nil {
 			return nil, err
 		}
-		if next, err = s.prepare(r.kind, r.subresource, old, next); err != nil {
+		if next, err = s.prepare(r.Kind, r.Subresource, old, next); err != nil {
 			return nil, err
 		}
-		if r.subresource == "" {
-			admit.warn(r.kind, next, old.Obj)
+		if r.Subresource == "" {
+			admit.warn(r.Kind, next, old.Obj)
 		}
 		if err := admit.check(old, next); err != nil {
 			return nil, err
 		}
-		if r.dryRun() {
+		if r.DryRun() {
 			return unstoredRecord(next), nil
 		}
-		if rec, ok, err := s.store(r.kind, old, next); ok || err != nil {
+		if rec, ok, err := s.store(r.Kind, old, next); ok || err != nil {
 			return rec, err
 		}
 	}

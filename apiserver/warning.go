@@ -8,22 +8,12 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
-
-// addWarning adds a warning to the response, once even if a write is retried. Like the real
-// server, it drops a text of several lines.
-func addWarning(w http.ResponseWriter, text string) {
-	if strings.Contains(text, "\n") {
-		return
-	}
-	if warning := fmt.Sprintf("299 - %q", text); !slices.Contains(w.Header().Values("Warning"), warning) {
-		w.Header().Add("Warning", warning)
-	}
-}
 
 // warn adds the warnings about a valid object of a built-in kind, with Options.Strict. old is
 // nil for a new object.
@@ -32,7 +22,7 @@ func (a *admission) warn(k *kinds.Kind, obj, old runtime.Object) {
 		return
 	}
 	for _, text := range builtin.Warnings(obj, old) {
-		addWarning(a.w, text)
+		request.AddWarning(a.w, text)
 	}
 }
 
@@ -46,7 +36,7 @@ func warnFinalizers(k *kinds.Kind, w http.ResponseWriter, next, before metav1.Ob
 		if before != nil && slices.Contains(before.GetFinalizers(), name) {
 			continue
 		}
-		warn := func(text string) { addWarning(w, fmt.Sprintf("metadata.finalizers: %q: %s", name, text)) }
+		warn := func(text string) { request.AddWarning(w, fmt.Sprintf("metadata.finalizers: %q: %s", name, text)) }
 		for _, text := range validation.IsQualifiedName(name) {
 			warn(text)
 		}

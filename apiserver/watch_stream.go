@@ -13,6 +13,8 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -25,7 +27,7 @@ import (
 // stream writes the events of one watch.
 type stream struct {
 	server  *Server
-	r       *request
+	r       *request.Request
 	w       http.ResponseWriter
 	watcher *storage.Watcher
 	frames  streaming.Encoder
@@ -36,15 +38,15 @@ type stream struct {
 
 // serveWatch opens a watch and sends its events until the client, the timeout, a fault or
 // the server ends it.
-func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFaults) error {
-	opts, sel, err := s.listOptions(r, r.URL.Query())
+func (s *Server) serveWatch(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	opts, sel, err := r.ListOptions(s.features)
 	if err != nil {
 		return err
 	}
-	if s.codecs.Infos[r.rep.Encoding].StreamSerializer == nil {
+	if s.codecs.Infos[r.Rep.Encoding].StreamSerializer == nil {
 		return apierror.NotAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
-	watcher, start, err := s.storage.Watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
+	watcher, start, err := s.storage.Watch(r.Context(), r.Kind, sel, opts, faults[StaleCache].Wait)
 	if errors.Is(err, storage.ErrOver) {
 		return apierror.NotServed()
 	}
@@ -55,10 +57,10 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 		return err
 	}
 	timeout := watchTimeout(opts)
-	limitWrites(w, timeout+watchGrace)
-	w.Header().Set("Content-Type", r.rep.ContentType(s.codecs, true))
+	response.LimitWrites(w, timeout+response.WatchGrace)
+	w.Header().Set("Content-Type", r.Rep.ContentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
-	info := s.codecs.Infos[r.rep.Encoding].StreamSerializer
+	info := s.codecs.Infos[r.Rep.Encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
 		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.Version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
@@ -190,7 +192,7 @@ func (st *stream) drain(w *storage.Watcher) error {
 // event sends one event and applies faults that are due.
 func (st *stream) event(ev storage.Event) error {
 	st.faults.beforeEvent()
-	st.server.requests.sent(st.r.kind)
+	st.server.requests.sent(st.r.Kind)
 	if err := st.write(ev.Kind, ev.Record); err != nil {
 		return err
 	}
@@ -199,14 +201,14 @@ func (st *stream) event(ev storage.Event) error {
 
 func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 	var obj runtime.Object
-	switch st.r.rep.As {
+	switch st.r.Rep.As {
 	case "Table":
-		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, st.columns)
+		obj = st.server.out.Table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = codec.Partial(rec, st.r.rep.In)
+		obj = codec.Partial(rec, st.r.Rep.In)
 	default:
-		raw, err := st.server.codecs.Record(st.r.kind, st.r.rep.Encoding, rec)
+		raw, err := st.server.codecs.Record(st.r.Kind, st.r.Rep.Encoding, rec)
 		if err != nil {
 			return err
 		}
@@ -217,7 +219,7 @@ func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 
 // object sends an event with an object that is not stored.
 func (st *stream) object(kind string, obj runtime.Object) error {
-	raw, err := st.server.codecs.Encode(codec.Representation{Encoding: st.r.rep.Encoding}, obj)
+	raw, err := st.server.codecs.Encode(codec.Representation{Encoding: st.r.Rep.Encoding}, obj)
 	if err != nil {
 		return err
 	}
@@ -230,7 +232,7 @@ func (st *stream) frame(kind string, raw []byte) error {
 
 // fail sends an ERROR event.
 func (st *stream) fail(err error) {
-	if st.object(string(watch.Error), statusOf(err)) == nil {
+	if st.object(string(watch.Error), response.StatusOf(err)) == nil {
 		_ = st.flush() // the watch ends either way
 	}
 }
@@ -241,17 +243,17 @@ func (st *stream) bookmark(end bool) error {
 		st.faults.used(DropBookmarks)
 		return nil
 	}
-	obj := st.r.kind.Empty()
+	obj := st.r.Kind.Empty()
 	rec := kinds.NewRecord(obj, st.at)
 	if end {
 		rec.Meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	switch st.r.rep.As {
+	switch st.r.Rep.As {
 	case "Table":
-		obj = st.server.table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: st.at}, st.columns)
+		obj = st.server.out.Table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: st.at}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = codec.Partial(rec, st.r.rep.In)
+		obj = codec.Partial(rec, st.r.Rep.In)
 	}
 	return st.object(string(watch.Bookmark), obj)
 }

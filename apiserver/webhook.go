@@ -154,7 +154,7 @@ func (h *webhooks) compile(w *webhook) *webhook {
 // matching returns the version of the resource that a webhook is called with for a request,
 // or nil if it is not called. obj is nil for a deletion.
 func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) *kinds.Kind {
-	k := a.r.kind
+	k := a.r.Kind
 	if k.Group == admissionregistrationv1.GroupName {
 		return nil // a webhook cannot prevent its own removal
 	}
@@ -196,18 +196,18 @@ func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations,
 	}
 	return slices.ContainsFunc(rule.Resources, func(text string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == k.Resource.Resource) && (sub == "*" || sub == a.r.subresource)
+		return (resource == "*" || resource == k.Resource.Resource) && (sub == "*" || sub == a.r.Subresource)
 	})
 }
 
 // namespaceMatches applies a namespace selector to the namespace of an object, or to the
 // object if it is a namespace. Other objects without a namespace always match.
 func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool {
-	if a.r.kind.Storage != a.server.namespaces {
-		if a.r.namespace == "" || sel.Empty() {
+	if a.r.Kind.Storage != a.server.namespaces {
+		if a.r.Namespace == "" || sel.Empty() {
 			return true
 		}
-		ns := a.server.storage.Get(a.server.namespaces, object.Key{Name: a.r.namespace})
+		ns := a.server.storage.Get(a.server.namespaces, object.Key{Name: a.r.Namespace})
 		if ns == nil {
 			return false
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -59,7 +60,7 @@ func (s *Server) warn(w http.ResponseWriter, texts []string) {
 	s.webhooks.mu.Lock()
 	defer s.webhooks.mu.Unlock()
 	for _, text := range texts {
-		addWarning(w, text)
+		request.AddWarning(w, text)
 	}
 }
 

@@ -1,4 +1,4 @@
-package apiserver
+package response
 
 import (
 	"errors"
@@ -9,24 +9,24 @@ import (
 
 // Timeouts for connections whose client neither sends nor reads.
 const (
-	// headTimeout limits reading a request's header.
-	headTimeout = 32 * time.Second
+	// HeadTimeout limits reading a request's header.
+	HeadTimeout = 32 * time.Second
 	// bodyTimeout limits reading a request's body.
 	bodyTimeout = time.Minute
 	// answerTimeout limits writing a response other than a watch, from its first byte.
 	answerTimeout = 5 * time.Minute
-	// watchGrace is the time left to write the last events of a watch that timed out.
-	watchGrace = 10 * time.Second
+	// WatchGrace is the time left to write the last events of a watch that timed out.
+	WatchGrace = 10 * time.Second
 )
 
-// limitWrites sets a write deadline. Every response sets its own, since it outlives the
+// LimitWrites sets a write deadline. Every response sets its own, since it outlives the
 // request on a reused connection. Writers without deadlines are left alone.
-func limitWrites(w http.ResponseWriter, d time.Duration) {
+func LimitWrites(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
-// limitBody limits the time to read the request body.
-func limitBody(w http.ResponseWriter, req *http.Request) {
+// LimitBody limits the time to read the request body.
+func LimitBody(w http.ResponseWriter, req *http.Request) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return
 	}

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"net/http"
+
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
@@ -50,3 +52,10 @@ func (s *Server) EvaluatesRBAC() bool { return s.opts.RBAC }
 // or, for a role or binding with permissions that its author does not have, what is missing. Only a server
 // with [Options.RBAC] denies requests. It remembers the last 1,000 denials.
 func (s *Server) Denied() []string { return s.access.Denied() }
+
+// HandleWebhook serves the admission webhooks whose clientConfig names a service: they call
+// the handler in this process, without TLS. The handler must return when the context of its
+// request ends. A nil handler removes the service. Webhooks with a URL are called over HTTPS.
+func (s *Server) HandleWebhook(namespace, service string, h http.Handler) {
+	s.webhooks.Handle(namespace, service, h)
+}

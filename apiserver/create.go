@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
@@ -38,7 +39,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request.Request) error {
 		kinds.SetStatus(obj, nil)
 	}
 	warnFinalizers(r.Kind, w, m, nil)
-	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.admission(w, r))
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.webhooks.Admit(w, r))
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request.Request, obj ru
 	}
 	kinds.MetaOf(obj).SetResourceVersion("")
 	warnFinalizers(r.Kind, w, kinds.MetaOf(obj), nil)
-	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.admission(w, r))
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.webhooks.Admit(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -69,7 +70,7 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request.Request, obj ru
 }
 
 // create stores a new object and takes ownership of it.
-func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry bool, by *admission) (*kinds.Record, error) {
+func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
 	m := kinds.MetaOf(obj)
 	if err := setNamespace(m, namespace); err != nil {
 		return nil, err
@@ -84,15 +85,15 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	m.SetSelfLink("")
 	var err error
 	if by != nil {
-		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.r.Updater()); err != nil {
+		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.Request.Updater()); err != nil {
 			return nil, err
 		}
 	}
-	if obj, err = by.change(nil, obj); err != nil {
+	if obj, err = by.Change(nil, obj); err != nil {
 		return nil, err
 	}
 	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
-		recordRequester(csr, access.UserOf(by.r.Context()))
+		recordRequester(csr, access.UserOf(by.Request.Context()))
 	}
 	m = kinds.MetaOf(obj)
 	if s.opts.NoControllers {
@@ -117,7 +118,7 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	}
 }
 
-func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *admission) (*kinds.Record, error) {
+func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
 	m := kinds.MetaOf(obj)
 	m.SetUID(types.UID(s.newUID()))
 	m.SetCreationTimestamp(kinds.Now())
@@ -135,8 +136,8 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 	if err := k.Validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
-	by.warn(k, obj, nil)
-	if err := by.check(nil, obj); err != nil {
+	by.Warn(k, obj, nil)
+	if err := by.Check(nil, obj); err != nil {
 		return nil, err
 	}
 	var defined []*kinds.Kind
@@ -158,7 +159,7 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 		if there := s.storage.Get(k, key); there != nil {
 			return nil, alreadyExists(k, there)
 		}
-		return unstoredRecord(obj), nil
+		return kinds.NewUnstored(obj), nil
 	}
 	rec, ok, err := s.storage.CommitIf(k, key, nil, obj, func() error {
 		return cmp.Or(s.checkActive(k, m), s.checkAllocated(k, obj, nil))
@@ -197,15 +198,6 @@ func alreadyExists(k *kinds.Kind, there *kinds.Record) error {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
 	return err
-}
-
-// unstoredRecord wraps an object that is not stored, such as a dry run's result.
-func unstoredRecord(obj runtime.Object) *kinds.Record {
-	m := kinds.MetaOf(obj)
-	version := m.GetResourceVersion()
-	r := kinds.NewRecord(obj, 0)
-	m.SetResourceVersion(version)
-	return r
 }
 
 // setNamespace gives an object the namespace of a request. An object of another namespace is an

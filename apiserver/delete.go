@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,6 +20,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// immortal lists the namespaces that clients cannot delete.
+var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// admitDelete checks the deletion of an object and calls the webhooks for it.
+func (s *Server) admitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
+	if err := checkPreconditions(r.Kind, old, opts.Preconditions); err != nil {
+		return err
+	}
+	if r.Kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
+		return apierrors.NewForbidden(r.Kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
+	}
+	return s.webhooks.AdmitDelete(w, r, old, opts)
+}
 
 func (s *Server) serveDelete(w http.ResponseWriter, r *request.Request) error {
 	opts, err := s.deleteOptions(r)
@@ -157,7 +172,7 @@ func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.De
 			if remove && !markFirst {
 				return old, true, nil, nil
 			}
-			return unstoredRecord(s.marked(k, old, finalizers, grace)), remove, nil, nil
+			return kinds.NewUnstored(s.marked(k, old, finalizers, grace)), remove, nil, nil
 		}
 		if markFirst && remove && !terminated(old.Meta) {
 			last, ok := s.mark(k, old, nil, 0)

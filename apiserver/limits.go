@@ -6,15 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Limits of the real server. They bound what a client sends, and what copies in a JSON patch can expand to.
-const (
-	// maxOperations limits the operations of a JSON patch.
-	maxOperations = 10_000
-	// maxCopied limits the total bytes added by a JSON patch's copies.
-	maxCopied = 3 << 20
-	// maxObject limits the bytes of an encoded object, as in etcd.
-	maxObject = 3 << 19
-)
+// maxObject limits the bytes of an encoded object, as in etcd.
+const maxObject = 3 << 19
 
 // checkSize rejects an object that is too large for etcd, with etcd's message. It drops the managed
 // fields if the object fits without them.

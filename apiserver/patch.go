@@ -6,14 +6,12 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/patch"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 )
@@ -30,13 +28,13 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request.Request) error {
 }
 
 // patching returns the editor of a JSON, merge or strategic merge patch.
-func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType types.PatchType, patch []byte) editor {
+func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType types.PatchType, raw []byte) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
 		before, err := s.codecs.Record(r.Kind, kinds.JSON, old)
 		if err != nil {
 			return nil, err
 		}
-		after, strict, err := patched(patchType, before, patch, r.Kind)
+		after, strict, err := patch.Apply(patchType, before, raw, r.Kind)
 		if err != nil {
 			return nil, err
 		}
@@ -57,56 +55,6 @@ func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType t
 		return obj, nil
 	}
 }
-
-// patched returns the result of a patch, and the unknown and duplicate fields in the patch itself.
-func patched(patchType types.PatchType, before, patch []byte, k *kinds.Kind) (after []byte, strict []error, err error) {
-	undecodable := func(err error) error { return apierrors.NewBadRequest("error decoding patch: " + err.Error()) }
-	switch patchType {
-	case types.StrategicMergePatchType:
-		if strict, err = json.UnmarshalStrict(patch, new(map[string]any)); err == nil {
-			after, err = strategicpatch.StrategicMergePatch(before, patch, k.Empty())
-		}
-		if err != nil {
-			return nil, nil, apierrors.NewBadRequest(err.Error())
-		}
-	case types.MergePatchType:
-		if strict, err = json.UnmarshalStrict(patch, new(map[string]any)); err != nil {
-			return nil, nil, undecodable(err)
-		}
-		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
-			return nil, nil, apierrors.NewBadRequest(err.Error())
-		}
-	default:
-		if strict, err = json.UnmarshalStrict(patch, new([]operation)); err != nil {
-			return nil, nil, undecodable(err)
-		}
-		for i, err := range strict {
-			strict[i] = fmt.Errorf("json patch %w", err)
-		}
-		ops, err := jsonpatch.DecodePatch(patch)
-		switch {
-		case err != nil:
-			return nil, nil, apierrors.NewBadRequest(err.Error())
-		case len(ops) > maxOperations:
-			return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
-		}
-		if after, err = applyOperations(ops, before); err != nil {
-			return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-		}
-	}
-	return after, strict, nil
-}
-
-// operation is the form of an operation of a JSON patch, for unknown and duplicate fields.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	From  string `json:"from"`
-	Value any    `json:"value"`
-}
-
-// kube-apiserver sets the limit of the library in the same way.
-func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
 // serveApply implements server-side apply. It creates the object if it does not exist.
 func (s *Server) serveApply(w http.ResponseWriter, r *request.Request, raw []byte) error {
@@ -181,14 +129,4 @@ func (s *Server) applying(r *request.Request, applied *unstructured.Unstructured
 		}
 		return s.ownership.Applied(r.Kind, r.Subresource, r.Kind.Working(old).DeepCopyObject(), applied, r.Manager(), r.Force())
 	}
-}
-
-// applyOperations applies a JSON patch. The library panics on some operations that are not valid.
-func applyOperations(ops jsonpatch.Patch, doc []byte) (out []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("invalid JSON patch: %v", p)
-		}
-	}()
-	return ops.Apply(doc)
 }

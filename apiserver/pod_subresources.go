@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
@@ -24,8 +25,8 @@ import (
 
 // readCreated decodes the object that is posted to a subresource, checks its name and namespace
 // and calls the mutating webhooks.
-func (s *Server) readCreated(r *request.Request, admit *admission) (runtime.Object, error) {
-	gvk := admit.own.GVK()
+func (s *Server) readCreated(r *request.Request, admit *admission.Admission) (runtime.Object, error) {
+	gvk := admit.Own.GVK()
 	if err := r.CheckOptions(""); err != nil {
 		return nil, err
 	}
@@ -50,19 +51,19 @@ func (s *Server) readCreated(r *request.Request, admit *admission) (runtime.Obje
 	if old, ok := obj.(*policyv1beta1.Eviction); ok {
 		obj = &policyv1.Eviction{ObjectMeta: old.ObjectMeta, DeleteOptions: old.DeleteOptions}
 	}
-	if got := reflect.TypeOf(obj); got != reflect.TypeOf(admit.own.Empty()) {
+	if got := reflect.TypeOf(obj); got != reflect.TypeOf(admit.Own.Empty()) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	if err := s.isActive(r.Kind, m); err != nil {
 		return nil, err
 	}
-	return admit.change(nil, obj)
+	return admit.Change(nil, obj)
 }
 
 // serveEviction deletes a pod if its disruption budget allows it.
 func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error {
-	admit := s.subresourceAdmission(w, r, kinds.EvictionKind)
+	admit := s.webhooks.AdmitSubresource(w, r, kinds.EvictionKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error 
 	if old == nil {
 		return kinds.NotFound(r.Kind, r.Name)
 	}
-	if err := admit.check(nil, obj); err != nil {
+	if err := admit.Check(nil, obj); err != nil {
 		return err
 	}
 	if err := s.disrupt(old.Obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
@@ -235,7 +236,7 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 
 // serveBinding assigns a pod to a node.
 func (s *Server) serveBinding(w http.ResponseWriter, r *request.Request) error {
-	admit := s.subresourceAdmission(w, r, kinds.BindingKind)
+	admit := s.webhooks.AdmitSubresource(w, r, kinds.BindingKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -244,14 +245,14 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request.Request) error {
 }
 
 // bindPod assigns the pod that a binding names to a node.
-func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.Kind, binding *corev1.Binding, admit *admission) error {
+func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.Kind, binding *corev1.Binding, admit *admission.Admission) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
 	if binding.Target.Name == "" {
 		return apierrors.NewInternalError(errors.New("target.name: Required value"))
 	}
-	if err := admit.check(nil, binding); err != nil {
+	if err := admit.Check(nil, binding); err != nil {
 		return err
 	}
 	for {

@@ -159,3 +159,13 @@ func killClient(r *request.Request) {
 	}
 	panic(http.ErrAbortHandler)
 }
+
+// callingWebhook counts a webhook that is called for a request of a process, until called.
+func callingWebhook(req *http.Request) (called func()) {
+	p := processOf(req)
+	if p == nil {
+		return func() {}
+	}
+	p.calling.Add(1)
+	return func() { p.calling.Add(-1) }
+}

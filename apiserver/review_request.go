@@ -24,8 +24,8 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request.Request, obj runt
 		if err := s.isActive(r.Kind, binding); err != nil {
 			return err
 		}
-		admit := s.admission(w, r)
-		if obj, err = admit.change(nil, binding); err != nil {
+		admit := s.webhooks.Admit(w, r)
+		if obj, err = admit.Change(nil, binding); err != nil {
 			return err
 		}
 		return s.bindPod(w, r, pods, obj.(*corev1.Binding), admit)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
@@ -83,7 +84,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
 		if err != nil {
 			return err
 		}
-		admit := s.subresourceAdmission(w, r, kinds.ScaleKind)
+		admit := s.webhooks.AdmitSubresource(w, r, kinds.ScaleKind)
 		rec, err = s.modify(&whole, nil, "", func(old *kinds.Record) (runtime.Object, error) { return s.rescaled(&onScale, r.Kind, old, edit, admit) })
 		if err != nil {
 			return err
@@ -97,14 +98,14 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
 
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
-func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission) (runtime.Object, error) {
+func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission.Admission) (runtime.Object, error) {
 	owners := managedfields.NewScaleHandler(old.Meta.GetManagedFields(), k.GVK().GroupVersion(), k.Scale.Versions)
 	present := scaleOf(k, old)
 	var err error
 	if present.ManagedFields, err = owners.ToSubresource(); err != nil {
 		return nil, err
 	}
-	before := unstoredRecord(present)
+	before := kinds.NewUnstored(present)
 	edited, err := edit(before)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, 
 	if edited, err = s.ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.Updater()); err != nil {
 		return nil, err
 	}
-	if edited, err = admit.change(before, edited); err != nil {
+	if edited, err = admit.Change(before, edited); err != nil {
 		return nil, err
 	}
 	scale := edited.(*autoscalingv1.Scale)
@@ -124,7 +125,7 @@ func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, 
 	if scale.UID != "" && scale.UID != old.Meta.GetUID() && k.Typed {
 		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "UID", string(scale.UID), string(old.Meta.GetUID()))
 	}
-	if err := admit.check(before, scale); err != nil {
+	if err := admit.Check(before, scale); err != nil {
 		return nil, err
 	}
 	tree := runtime.DeepCopyJSON(kinds.ContentOf(k.Working(old)))

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
@@ -22,7 +23,6 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/response"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/internal/hostcheck"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +46,7 @@ type Server struct {
 	access      *access.Control
 	out         *response.Responder
 	features    request.ListFeatures
-	webhooks    webhooks
+	webhooks    *admission.Webhooks
 	standstill  standstill
 	definitions *kinds.Kind
 	namespaces  *kinds.Kind
@@ -94,10 +94,10 @@ func New(opts Options) (*Server, error) {
 	if s.namespaces, err = s.catalog.Get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
 		return nil, err
 	}
-	for resource, into := range map[string]**kinds.Kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
-		if *into, err = s.catalog.Get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
-			return nil, err
-		}
+	if s.webhooks, err = admission.NewWebhooks(admission.Options{
+		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Access: s.access, Logger: opts.Logger, NewUID: s.newUID, Go: s.handlers.Go, Calling: callingWebhook,
+	}); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{metav1.NamespaceDefault, "kube-node-lease", metav1.NamespacePublic, metav1.NamespaceSystem} {
 		if _, err := s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {

@@ -19,7 +19,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	gvk, admit := kinds.TokenKind.GVK(), s.subresourceAdmission(w, r, kinds.TokenKind)
+	gvk, admit := kinds.TokenKind.GVK(), s.webhooks.AdmitSubresource(w, r, kinds.TokenKind)
 	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
 	t, ok := obj.(*authenticationv1.TokenRequest)
 	if err != nil || !ok {
@@ -41,7 +41,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
 	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 	t.Name, t.UID, t.CreationTimestamp = r.Name, account.Meta.GetUID(), kinds.Now()
 	t.Status = authenticationv1.TokenRequestStatus{}
-	if obj, err = admit.change(nil, t); err != nil {
+	if obj, err = admit.Change(nil, t); err != nil {
 		return err
 	}
 	t = obj.(*authenticationv1.TokenRequest)
@@ -59,7 +59,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
 	case seconds > 1<<32:
 		return apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")})
 	}
-	if err := admit.check(nil, t); err != nil {
+	if err := admit.Check(nil, t); err != nil {
 		return err
 	}
 	if err := s.access.Issue(account, t); err != nil {

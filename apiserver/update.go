@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
@@ -94,7 +95,7 @@ func (s *Server) checkTarget(r *request.Request, m metav1.Object) error {
 
 // sendModified updates the object of a request and responds with the result.
 func (s *Server) sendModified(w http.ResponseWriter, r *request.Request, edit editor) error {
-	rec, err := s.modify(r, s.admission(w, r), r.Updater(), func(old *kinds.Record) (runtime.Object, error) {
+	rec, err := s.modify(r, s.webhooks.Admit(w, r), r.Updater(), func(old *kinds.Record) (runtime.Object, error) {
 		next, err := edit(old)
 		if err == nil && r.Subresource == "" {
 			warnFinalizers(r.Kind, w, kinds.MetaOf(next), old.Meta)
@@ -108,7 +109,7 @@ func (s *Server) sendModified(w http.ResponseWriter, r *request.Request, edit ed
 }
 
 // modify updates the object of a request, except for a dry run, and returns the result.
-func (s *Server) modify(r *request.Request, admit *admission, manager string, edit editor) (*kinds.Record, error) {
+func (s *Server) modify(r *request.Request, admit *admission.Admission, manager string, edit editor) (*kinds.Record, error) {
 	for {
 		old := s.storage.Get(r.Kind, r.Key())
 		if old == nil {
@@ -121,20 +122,20 @@ func (s *Server) modify(r *request.Request, admit *admission, manager string, ed
 		if next, err = s.ownership.Updated(r.Kind, r.Subresource, r.Kind.Working(old), next, manager); err != nil {
 			return nil, err
 		}
-		if next, err = admit.change(old, next); err != nil {
+		if next, err = admit.Change(old, next); err != nil {
 			return nil, err
 		}
 		if next, err = s.prepare(r.Kind, r.Subresource, old, next); err != nil {
 			return nil, err
 		}
 		if r.Subresource == "" {
-			admit.warn(r.Kind, next, old.Obj)
+			admit.Warn(r.Kind, next, old.Obj)
 		}
-		if err := admit.check(old, next); err != nil {
+		if err := admit.Check(old, next); err != nil {
 			return nil, err
 		}
 		if r.DryRun() {
-			return unstoredRecord(next), nil
+			return kinds.NewUnstored(next), nil
 		}
 		if rec, ok, err := s.store(r.Kind, old, next); ok || err != nil {
 			return rec, err
@@ -170,7 +171,7 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 		if !ok {
 			return nil, false, nil, nil
 		}
-		return unstoredRecord(next), true, []gcItem{{kind: k, old: old, rec: last, deleted: true}}, nil
+		return kinds.NewUnstored(next), true, []gcItem{{kind: k, old: old, rec: last, deleted: true}}, nil
 	}
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err

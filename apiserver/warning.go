@@ -6,25 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
-
-// warn adds the warnings about a valid object of a built-in kind, with Options.Strict. old is
-// nil for a new object.
-func (a *admission) warn(k *kinds.Kind, obj, old runtime.Object) {
-	if a == nil || !k.Strict {
-		return
-	}
-	for _, text := range builtin.Warnings(obj, old) {
-		request.AddWarning(a.w, text)
-	}
-}
 
 // warnFinalizers warns about the names of finalizers that a write adds to a custom resource.
 // before is nil for a new object.

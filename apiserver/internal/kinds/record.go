@@ -39,6 +39,15 @@ func NewRecord(obj runtime.Object, version uint64) *Record {
 	}
 }
 
+// NewUnstored wraps an object that is not stored, such as a dry run's result.
+func NewUnstored(obj runtime.Object) *Record {
+	m := MetaOf(obj)
+	version := m.GetResourceVersion()
+	r := NewRecord(obj, 0)
+	m.SetResourceVersion(version)
+	return r
+}
+
 // At returns a copy with a later version, for DELETED events.
 func (r *Record) At(version uint64) *Record {
 	later := NewRecord(r.Obj.DeepCopyObject(), version)

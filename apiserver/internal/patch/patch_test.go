@@ -1,4 +1,4 @@
-package apiserver
+package patch
 
 import (
 	"testing"
@@ -27,12 +27,12 @@ func TestPatchesAreThoseOfTheRealServer(t *testing.T) {
 		{`{"a":1}`, `[{"op":"add","path":"b","value":1}]`, ``},
 		{`{"a":1}`, `[{"op":"explode","path":"/a"}]`, ``},
 	} {
-		got, _, err := patched("application/json-patch+json", []byte(c[0]), []byte(c[1]), nil)
+		got, _, err := Apply("application/json-patch+json", []byte(c[0]), []byte(c[1]), nil)
 		if (err != nil) != (c[2] == "") || err == nil && string(got) != c[2] {
 			t.Errorf("%s with %s: %s %v", c[0], c[1], got, err)
 		}
 	}
-	merged, _, err := patched("application/merge-patch+json", []byte(`{"a":{"b":1,"c":[1]},"d":1}`), []byte(`{"a":{"b":null,"c":[2],"e":{"f":null}}}`), nil)
+	merged, _, err := Apply("application/merge-patch+json", []byte(`{"a":{"b":1,"c":[1]},"d":1}`), []byte(`{"a":{"b":null,"c":[2],"e":{"f":null}}}`), nil)
 	if want := `{"a":{"c":[2],"e":{}},"d":1}`; err != nil || string(merged) != want {
 		t.Errorf("got %s %v, want %s", merged, err, want)
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package admission
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 
 // call calls a webhook. It returns nil if the call failed and the failure is ignored, and an
 // API error if the webhook denied the request.
-func (a *admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionResponse, error) {
+func (a *Admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionResponse, error) {
 	request, err := a.request(k, old, obj)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -33,22 +33,19 @@ func (a *admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runti
 	if *request.DryRun && (h.SideEffects == nil || *h.SideEffects != admissionregistrationv1.SideEffectClassNone && *h.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.Name))
 	}
-	if p := processOf(a.r.Request); p != nil {
-		p.calling.Add(1)
-		defer p.calling.Add(-1)
-	}
-	response, err := h.call(a.r.Context(), request)
+	defer a.hooks.Calling(a.Request.Request)()
+	response, err := h.call(a.Request.Context(), request)
 	if err != nil {
-		if end := a.r.Context().Err(); end != nil {
+		if end := a.Request.Context().Err(); end != nil {
 			return nil, end
 		}
 		if h.FailurePolicy != nil && *h.FailurePolicy == admissionregistrationv1.Ignore {
-			a.server.opts.Logger.Debug("webhook failed and is ignored", "webhook", h.Name, "error", err)
+			a.hooks.Logger.Debug("webhook failed and is ignored", "webhook", h.Name, "error", err)
 			return nil, nil
 		}
 		return nil, apierrors.NewInternalError(fmt.Errorf("failed calling webhook %q: %w", h.Name, err))
 	}
-	a.server.warn(a.w, response.Warnings)
+	a.hooks.warn(a.w, response.Warnings)
 	if !response.Allowed {
 		return nil, denied(h.Name, response.Result)
 	}
@@ -56,9 +53,9 @@ func (a *admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runti
 }
 
 // warn adds the warnings of a webhook. Validating webhooks run at the same time.
-func (s *Server) warn(w http.ResponseWriter, texts []string) {
-	s.webhooks.mu.Lock()
-	defer s.webhooks.mu.Unlock()
+func (h *Webhooks) warn(w http.ResponseWriter, texts []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, text := range texts {
 		request.AddWarning(w, text)
 	}
@@ -148,7 +145,7 @@ func (h *webhook) verify(uid types.UID, answer *admissionv1.AdmissionReview) err
 
 // serviceTransport calls the handler of a service in this process.
 type serviceTransport struct {
-	webhooks           *webhooks
+	webhooks           *Webhooks
 	namespace, service string
 }
 

@@ -1,15 +1,16 @@
-package apiserver
+package admission
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/patch"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,50 +23,42 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// admission checks and changes what a client writes. A nil admission is for the server's own
+// Admission checks and changes what a client writes. A nil admission is for the server's own
 // writes and does nothing. It holds no lock while a webhook runs.
-type admission struct {
-	server *Server
-	w      http.ResponseWriter // for warnings
-	r      *request.Request
-	own    *kinds.Kind           // of the objects of a subresource that has its own kind
-	delete *metav1.DeleteOptions // of a deletion
+type Admission struct {
+	hooks   *Webhooks
+	w       http.ResponseWriter // for warnings
+	Request *request.Request
+	Own     *kinds.Kind           // of the objects of a subresource that has its own kind
+	delete  *metav1.DeleteOptions // of a deletion
 }
 
-func (s *Server) admission(w http.ResponseWriter, r *request.Request) *admission {
-	return &admission{server: s, w: w, r: r}
+// Admit returns the admission of a write.
+func (h *Webhooks) Admit(w http.ResponseWriter, r *request.Request) *Admission {
+	return &Admission{hooks: h, w: w, Request: r}
 }
 
-// subresourceAdmission returns the admission for a subresource whose objects are of a kind of
+// AdmitSubresource returns the admission for a subresource whose objects are of a kind of
 // their own.
-func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request.Request, own *kinds.Kind) *admission {
-	return &admission{server: s, w: w, r: r, own: own}
+func (h *Webhooks) AdmitSubresource(w http.ResponseWriter, r *request.Request, own *kinds.Kind) *Admission {
+	return &Admission{hooks: h, w: w, Request: r, Own: own}
 }
 
-// kindOf returns the kind of the objects of a request for version k of a resource.
-func (a *admission) kindOf(k *kinds.Kind) *kinds.Kind { return cmp.Or(a.own, k) }
-
-// immortal lists the namespaces that clients cannot delete.
-var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
-
-// admitDelete checks the deletion of an object and calls the webhooks for it.
-func (s *Server) admitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
-	if err := checkPreconditions(r.Kind, old, opts.Preconditions); err != nil {
-		return err
-	}
-	if r.Kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
-		return apierrors.NewForbidden(r.Kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
-	}
-	a := &admission{server: s, w: w, r: r, delete: opts}
+// AdmitDelete calls the webhooks for a deletion.
+func (h *Webhooks) AdmitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
+	a := &Admission{hooks: h, w: w, Request: r, delete: opts}
 	if _, err := a.mutate(old, nil); err != nil {
 		return err
 	}
-	return a.check(old, nil)
+	return a.Check(old, nil)
 }
 
-// change returns the object that is to be validated and stored instead of obj, which it may
+// kindOf returns the kind of the objects of a request for version k of a resource.
+func (a *Admission) kindOf(k *kinds.Kind) *kinds.Kind { return cmp.Or(a.Own, k) }
+
+// Change returns the object that is to be validated and stored instead of obj, which it may
 // modify: the result of the mutating webhooks. old is nil for a new object.
-func (a *admission) change(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
+func (a *Admission) Change(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
 	if a == nil {
 		return obj, nil
 	}
@@ -81,13 +74,13 @@ func (a *admission) change(old *kinds.Record, obj runtime.Object) (runtime.Objec
 	if m := kinds.MetaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.Key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
 	}
-	return obj, a.server.access.CheckEscalation(access.UserOf(a.r.Context()), a.r.Kind, a.r.Key(), old, obj)
+	return obj, a.hooks.Access.CheckEscalation(access.UserOf(a.Request.Context()), a.Request.Kind, a.Request.Key(), old, obj)
 }
 
 // mutate calls the mutating webhooks one after the other. Those that ask for it are called
 // again if a later one changed the object.
-func (a *admission) mutate(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
-	hooks, _ := a.server.webhooks.compiled(a.server.storage)
+func (a *Admission) mutate(old *kinds.Record, obj runtime.Object) (runtime.Object, error) {
+	hooks, _ := a.hooks.compiled()
 	var called, again []*webhook
 	call := func(h *webhook) error {
 		k := a.matching(h, old, obj)
@@ -128,7 +121,7 @@ func (a *admission) mutate(old *kinds.Record, obj runtime.Object) (runtime.Objec
 }
 
 // patched returns the result of a webhook's patch, or nil if it has none.
-func (a *admission) patched(h *webhook, k *kinds.Kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
+func (a *Admission) patched(h *webhook, k *kinds.Kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
 	if len(patch) == 0 {
 		return nil, nil
 	}
@@ -145,37 +138,37 @@ func (a *admission) patched(h *webhook, k *kinds.Kind, obj runtime.Object, patch
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if k != a.r.Kind && a.own == nil {
-		next = a.r.Kind.Present(unstoredRecord(next))
+	if k != a.Request.Kind && a.Own == nil {
+		next = a.Request.Kind.Present(kinds.NewUnstored(next))
 	}
 	return next, nil
 }
 
 // apply applies a JSON patch to an object in the version of k.
-func (a *admission) apply(k *kinds.Kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
+func (a *Admission) apply(k *kinds.Kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
 	before, err := a.encode(k, obj)
 	if err != nil {
 		return nil, err
 	}
-	after, err := applyOperations(ops, before)
+	after, err := patch.ApplyOperations(ops, before)
 	if err != nil {
 		return nil, err
 	}
-	return a.server.codecs.Parse(k, after)
+	return a.hooks.Codecs.Parse(k, after)
 }
 
 // encode returns an object in JSON, in the version of a kind.
-func (a *admission) encode(k *kinds.Kind, obj runtime.Object) ([]byte, error) {
-	return a.server.codecs.Record(k, kinds.JSON, unstoredRecord(obj))
+func (a *Admission) encode(k *kinds.Kind, obj runtime.Object) ([]byte, error) {
+	return a.hooks.Codecs.Record(k, kinds.JSON, kinds.NewUnstored(obj))
 }
 
-// check calls the validating webhooks, all at the same time. obj is the object that is to be
+// Check calls the validating webhooks, all at the same time. obj is the object that is to be
 // stored, or nil for a deletion.
-func (a *admission) check(old *kinds.Record, obj runtime.Object) error {
+func (a *Admission) Check(old *kinds.Record, obj runtime.Object) error {
 	if a == nil {
 		return nil
 	}
-	_, hooks := a.server.webhooks.compiled(a.server.storage)
+	_, hooks := a.hooks.compiled()
 	var results []chan error
 	for _, h := range hooks {
 		k := a.matching(h, old, obj)
@@ -188,7 +181,7 @@ func (a *admission) check(old *kinds.Record, obj runtime.Object) error {
 		if obj != nil {
 			own = obj.DeepCopyObject()
 		}
-		a.server.handlers.Go(func() {
+		a.hooks.Go(func() {
 			_, err := a.call(h, k, old, own)
 			result <- err
 		})
@@ -203,20 +196,20 @@ func (a *admission) check(old *kinds.Record, obj runtime.Object) error {
 }
 
 // request returns what a webhook is asked, in the version of k.
-func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
-	r := a.r
+func (a *Admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
+	r := a.Request
 	asked, requested := metav1.GroupVersionKind(a.kindOf(k).GVK()), metav1.GroupVersionKind(a.kindOf(r.Kind).GVK())
 	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.Kind.GVR())
 	dry := r.DryRun() || a.delete != nil && len(a.delete.DryRun) > 0
 	req := &admissionv1.AdmissionRequest{
-		UID: types.UID(a.server.newUID()), Kind: asked, Resource: resource, SubResource: r.Subresource,
+		UID: types.UID(a.hooks.NewUID()), Kind: asked, Resource: resource, SubResource: r.Subresource,
 		RequestKind: &requested, RequestResource: &requestedResource, RequestSubResource: r.Subresource,
 		Name: r.Name, Namespace: r.Namespace, Operation: a.operation(old), UserInfo: *access.UserOf(r.Context()), DryRun: &dry,
 	}
 	if req.Name == "" && obj != nil {
 		req.Name = kinds.MetaOf(obj).GetName()
 	}
-	if r.Kind.Storage == a.server.namespaces {
+	if r.Kind.Storage == a.hooks.namespaces {
 		req.Namespace = req.Name
 	}
 	var err error
@@ -226,7 +219,7 @@ func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object
 		}
 	}
 	if old != nil {
-		if req.OldObject.Raw, err = a.server.codecs.Record(a.kindOf(k), kinds.JSON, old); err != nil {
+		if req.OldObject.Raw, err = a.hooks.Codecs.Record(a.kindOf(k), kinds.JSON, old); err != nil {
 			return nil, err
 		}
 	}
@@ -234,7 +227,7 @@ func (a *admission) request(k *kinds.Kind, old *kinds.Record, obj runtime.Object
 	return req, err
 }
 
-func (a *admission) operation(old *kinds.Record) admissionv1.Operation {
+func (a *Admission) operation(old *kinds.Record) admissionv1.Operation {
 	switch {
 	case a.delete != nil:
 		return admissionv1.Delete
@@ -246,8 +239,8 @@ func (a *admission) operation(old *kinds.Record) admissionv1.Operation {
 
 // options returns the options of the request in JSON. Those of a patch are shown as of a
 // create or an update.
-func (a *admission) options(create bool) ([]byte, error) {
-	query := a.r.URL.Query()
+func (a *Admission) options(create bool) ([]byte, error) {
+	query := a.Request.URL.Query()
 	var obj runtime.Object
 	var err error
 	kind := "DeleteOptions"
@@ -265,5 +258,16 @@ func (a *admission) options(create bool) ([]byte, error) {
 		return nil, err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
-	return a.server.codecs.Encode(codec.Representation{}, obj)
+	return a.hooks.Codecs.Encode(codec.Representation{}, obj)
+}
+
+// Warn adds the warnings about a valid object of a built-in kind, with Options.Strict. old is
+// nil for a new object.
+func (a *Admission) Warn(k *kinds.Kind, obj, old runtime.Object) {
+	if a == nil || !k.Strict {
+		return
+	}
+	for _, text := range builtin.Warnings(obj, old) {
+		request.AddWarning(a.w, text)
+	}
 }

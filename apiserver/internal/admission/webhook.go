@@ -1,4 +1,4 @@
-package apiserver
+package admission
 
 import (
 	"cmp"
@@ -6,6 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,15 +28,48 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// webhooks holds the admission webhooks of the stored configurations. They are compiled for
+// Webhooks calls the admission webhooks of the stored configurations. They are compiled for
 // the first write after a change.
-type webhooks struct {
-	mutating, validating *kinds.Kind // set by New
+type Webhooks struct {
+	Options
+	mutating, validating, namespaces *kinds.Kind
 
 	mu       sync.Mutex // guards the rest
 	edits    uint64     // of the buckets when all was compiled
 	all      [2][]*webhook
 	handlers map[string]http.Handler // by namespace/service
+}
+
+// Options are the parts of a server that webhooks need.
+type Options struct {
+	Storage *storage.Storage
+	Catalog *kinds.Catalog
+	Codecs  *codec.Codecs
+	Access  *access.Control
+	Logger  *slog.Logger
+	// NewUID returns the UID of a review.
+	NewUID func() string
+	// Go runs a function in a goroutine that the server waits for.
+	Go func(func())
+	// Calling is called before a webhook is called for a request, and its result after that.
+	Calling func(*http.Request) (called func())
+}
+
+// NewWebhooks returns the webhooks of a server.
+func NewWebhooks(opts Options) (*Webhooks, error) {
+	h := &Webhooks{Options: opts}
+	for gvr, into := range map[schema.GroupVersionResource]**kinds.Kind{
+		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"):   &h.mutating,
+		admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"): &h.validating,
+		corev1.SchemeGroupVersion.WithResource("namespaces"):                                       &h.namespaces,
+	} {
+		k, err := opts.Catalog.Get(gvr)
+		if err != nil {
+			return nil, err
+		}
+		*into = k
+	}
+	return h, nil
 }
 
 // webhook is one webhook of a configuration. It is not modified after it is compiled. A
@@ -46,22 +82,20 @@ type webhook struct {
 	invalid            error // why it cannot be called
 }
 
-// HandleWebhook serves the admission webhooks whose clientConfig names a service: they call
-// the handler in this process, without TLS. The handler must return when the context of its
-// request ends. A nil handler removes the service. Webhooks with a URL are called over HTTPS.
-func (s *Server) HandleWebhook(namespace, service string, h http.Handler) {
-	s.webhooks.mu.Lock()
-	defer s.webhooks.mu.Unlock()
-	if s.webhooks.handlers == nil {
-		s.webhooks.handlers = map[string]http.Handler{}
+// Handle serves the webhooks of a service, or none if h is nil.
+func (h *Webhooks) Handle(namespace, service string, handler http.Handler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.handlers == nil {
+		h.handlers = map[string]http.Handler{}
 	}
-	if s.webhooks.handlers[namespace+"/"+service] = h; h == nil {
-		delete(s.webhooks.handlers, namespace+"/"+service)
+	if h.handlers[namespace+"/"+service] = handler; handler == nil {
+		delete(h.handlers, namespace+"/"+service)
 	}
 }
 
 // handler returns the handler of a service.
-func (h *webhooks) handler(namespace, service string) (http.Handler, error) {
+func (h *Webhooks) handler(namespace, service string) (http.Handler, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if found := h.handlers[namespace+"/"+service]; found != nil {
@@ -72,9 +106,10 @@ func (h *webhooks) handler(namespace, service string) (http.Handler, error) {
 
 // compiled returns the mutating and validating webhooks in the order of their
 // configurations' names.
-func (h *webhooks) compiled(s *storage.Storage) (mutating, validating []*webhook) {
+func (h *Webhooks) compiled() (mutating, validating []*webhook) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	s := h.Storage
 	s.Locked(func() {
 		edits := s.Edits(h.mutating, h.validating)
 		if edits == h.edits {
@@ -100,7 +135,7 @@ func (h *webhooks) compiled(s *storage.Storage) (mutating, validating []*webhook
 }
 
 // compile parses the selectors of a webhook and creates its client.
-func (h *webhooks) compile(w *webhook) *webhook {
+func (h *Webhooks) compile(w *webhook) *webhook {
 	selector := func(s *metav1.LabelSelector) labels.Selector {
 		if s == nil {
 			return labels.Everything()
@@ -153,8 +188,8 @@ func (h *webhooks) compile(w *webhook) *webhook {
 
 // matching returns the version of the resource that a webhook is called with for a request,
 // or nil if it is not called. obj is nil for a deletion.
-func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) *kinds.Kind {
-	k := a.r.Kind
+func (a *Admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) *kinds.Kind {
+	k := a.Request.Kind
 	if k.Group == admissionregistrationv1.GroupName {
 		return nil // a webhook cannot prevent its own removal
 	}
@@ -165,7 +200,7 @@ func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) 
 		if h.MatchPolicy != nil && *h.MatchPolicy == admissionregistrationv1.Exact {
 			return nil
 		}
-		others := slices.DeleteFunc(a.server.catalog.Versions(k.GVR().GroupResource()), func(other *kinds.Kind) bool { return other.Storage != k.Storage || !match(other) })
+		others := slices.DeleteFunc(a.hooks.Catalog.Versions(k.GVR().GroupResource()), func(other *kinds.Kind) bool { return other.Storage != k.Storage || !match(other) })
 		if len(others) == 0 {
 			return nil
 		}
@@ -184,7 +219,7 @@ func (a *admission) matching(h *webhook, old *kinds.Record, obj runtime.Object) 
 	return k
 }
 
-func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kinds.Kind, old *kinds.Record) bool {
+func (a *Admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kinds.Kind, old *kinds.Record) bool {
 	if !access.Either(rule.APIGroups, "*", k.Group) || !access.Either(rule.APIVersions, "*", k.Version) {
 		return false
 	}
@@ -196,18 +231,18 @@ func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations,
 	}
 	return slices.ContainsFunc(rule.Resources, func(text string) bool {
 		resource, sub, _ := strings.Cut(text, "/")
-		return (resource == "*" || resource == k.Resource.Resource) && (sub == "*" || sub == a.r.Subresource)
+		return (resource == "*" || resource == k.Resource.Resource) && (sub == "*" || sub == a.Request.Subresource)
 	})
 }
 
 // namespaceMatches applies a namespace selector to the namespace of an object, or to the
 // object if it is a namespace. Other objects without a namespace always match.
-func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool {
-	if a.r.Kind.Storage != a.server.namespaces {
-		if a.r.Namespace == "" || sel.Empty() {
+func (a *Admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool {
+	if a.Request.Kind.Storage != a.hooks.namespaces {
+		if a.Request.Namespace == "" || sel.Empty() {
 			return true
 		}
-		ns := a.server.storage.Get(a.server.namespaces, object.Key{Name: a.r.Namespace})
+		ns := a.hooks.Storage.Get(a.hooks.namespaces, object.Key{Name: a.Request.Namespace})
 		if ns == nil {
 			return false
 		}

@@ -28,7 +28,7 @@ func (s *Server) ServiceAccountConfig(namespace, name string) (*rest.Config, err
 	if _, err := s.Create(account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, err
 	}
-	k, err := s.kindOf(account)
+	k, err := s.registry.KindOf(account)
 	if err != nil {
 		return nil, err
 	}

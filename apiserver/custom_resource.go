@@ -6,7 +6,6 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
@@ -76,45 +75,9 @@ func (s *Server) Define(d Definition) error {
 	if err != nil {
 		return err
 	}
-	return s.define(kinds)
-}
-
-// define serves the versions of a custom resource.
-func (s *Server) define(kinds []*kinds.Kind) error {
-	gr := kinds[0].GVR().GroupResource()
-	old := s.catalog.Versions(gr)
-	if len(old) > 0 {
-		if old[0].Typed {
-			return fmt.Errorf("apiserver: %v is a built-in resource", gr)
-		}
-		// Existing objects are stored under the kind that was defined first.
-		storage := old[0].Storage
-		for _, k := range kinds {
-			k.Storage = storage
-		}
-	}
-	s.ownership.Forget(s.catalog.Drop(gr))
-	s.catalog.Put(kinds...)
-	return nil
+	return s.registry.Define(kinds)
 }
 
 // Undefine deletes all objects of a custom resource and stops serving it. Its watches
 // receive the deletions and end; later requests get 404. It has no effect on built-in resources.
-func (s *Server) Undefine(group, resource string) { s.processGC(s.undefine(group, resource)...) }
-
-// undefine is Undefine without garbage collection. It returns the deletions to process.
-// It does nothing for a built-in resource, of which a definition may exist but has no effect.
-func (s *Server) undefine(group, resource string) (more []gcItem) {
-	gr := schema.GroupResource{Group: group, Resource: resource}
-	if versions := s.catalog.Versions(gr); len(versions) > 0 && versions[0].Typed {
-		return nil
-	}
-	dropped := s.catalog.Drop(gr)
-	s.ownership.Forget(dropped)
-	for _, k := range kinds.OncePerStorage(dropped) {
-		for _, r := range s.storage.Remove(k) {
-			more = append(more, gcItem{kind: k, old: r, rec: r, deleted: true})
-		}
-	}
-	return more
-}
+func (s *Server) Undefine(group, resource string) { s.registry.Drop(group, resource) }

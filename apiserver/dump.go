@@ -10,6 +10,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/registry"
 	"github.com/tarnproject/tarn/object"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,14 +131,14 @@ func newNormalizer(all []dumped, deleted []*kinds.Record) *normalizer {
 				n.add(hash, "<hash>")
 			}
 		}
-		if base := generatedBase(rec.Meta.GetGenerateName()); base != "" && strings.HasPrefix(rec.Key.Name, base) {
+		if base := registry.GeneratedBase(rec.Meta.GetGenerateName()); base != "" && strings.HasPrefix(rec.Key.Name, base) {
 			generated = append(generated, rec)
 		}
 	}
 	// The prefix of a generated name may have another one, which is shorter.
 	slices.SortStableFunc(generated, func(a, b *kinds.Record) int { return cmp.Compare(len(a.Key.Name), len(b.Key.Name)) })
 	for _, rec := range generated {
-		n.add(rec.Key.Name, n.replace(generatedBase(rec.Meta.GetGenerateName()))+"<generated>")
+		n.add(rec.Key.Name, n.replace(registry.GeneratedBase(rec.Meta.GetGenerateName()))+"<generated>")
 	}
 	for _, rec := range records {
 		if parts := eventName.FindStringSubmatch(rec.Key.Name); parts != nil && isEvent(rec) {

@@ -115,7 +115,7 @@ func (s *Server) refuseCreate(r *request.Request) error {
 		return err
 	}
 	m := kinds.MetaOf(obj)
-	return apierrors.NewAlreadyExists(r.Kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.newSuffix()))
+	return apierrors.NewAlreadyExists(r.Kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.names.Suffix()))
 }
 
 // takeLease makes another holder take the lease of a request and returns the error of the

@@ -88,42 +88,27 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 // serve dispatches on the verb. It returns an error only if nothing has been sent.
 func (s *Server) serve(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
 	if r.Subresource != "" {
-		return s.serveSubresource(w, r)
+		return s.registry.ServeSubresource(w, r)
 	}
 	switch r.Verb {
 	case "get":
-		return s.serveGet(w, r)
+		return s.registry.ServeGet(w, r)
 	case "list":
 		return s.serveList(w, r, faults)
 	case "watch":
 		return s.serveWatch(w, r, faults)
 	case "create":
-		return s.serveCreate(w, r)
+		return s.registry.ServeCreate(w, r)
 	case "update":
-		return s.serveUpdate(w, r)
+		return s.registry.ServeUpdate(w, r)
 	case "patch":
-		return s.servePatch(w, r)
+		return s.registry.ServePatch(w, r)
 	case "delete":
-		return s.serveDelete(w, r)
+		return s.registry.ServeDelete(w, r)
 	case "deletecollection":
-		return s.serveDeleteCollection(w, r)
+		return s.registry.ServeDeleteCollection(w, r)
 	}
 	return apierror.NotAllowed()
-}
-
-func (s *Server) serveGet(w http.ResponseWriter, r *request.Request) error {
-	if version, err := storage.ParseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
-		return err
-	} else if version > 0 {
-		if err := s.storage.Await(r.Context(), version); err != nil {
-			return err
-		}
-	}
-	rec := s.storage.Get(r.Kind, r.Key())
-	if rec == nil {
-		return kinds.NotFound(r.Kind, r.Name)
-	}
-	return s.out.Record(w, r, http.StatusOK, rec)
 }
 
 func (s *Server) serveList(w http.ResponseWriter, r *request.Request, faults requestFaults) error {

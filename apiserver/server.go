@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -19,6 +18,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
+	"github.com/tarnproject/tarn/apiserver/internal/registry"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/apiserver/internal/response"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
@@ -36,20 +36,19 @@ const memoryHost = "http://tarn.invalid"
 // [Server.Run] serves them. All other methods may be called from any goroutine at any time,
 // also before and after Run.
 type Server struct {
-	opts        Options
-	storage     *storage.Storage
-	catalog     *kinds.Catalog
-	codecs      *codec.Codecs
-	ownership   *ownership.Ownership
-	faults      faults
-	requests    requestLog
-	access      *access.Control
-	out         *response.Responder
-	features    request.ListFeatures
-	webhooks    *admission.Webhooks
-	standstill  standstill
-	definitions *kinds.Kind
-	namespaces  *kinds.Kind
+	opts       Options
+	storage    *storage.Storage
+	catalog    *kinds.Catalog
+	codecs     *codec.Codecs
+	faults     faults
+	requests   requestLog
+	access     *access.Control
+	out        *response.Responder
+	names      *registry.Names
+	registry   *registry.Registry
+	features   request.ListFeatures
+	webhooks   *admission.Webhooks
+	standstill standstill
 
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
@@ -63,8 +62,7 @@ type Server struct {
 	firstChange uint64  // version when New returned
 	plan        planner // of supervised programs; set before the first, nil outside of Explore
 
-	mu      sync.Mutex // guards rand, ran, closing
-	rand    *rand.Rand
+	mu      sync.Mutex // guards ran, closing
 	ran     bool
 	closing bool
 
@@ -81,21 +79,25 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: codec.New(), ownership: ownership.New(),
-		catalog: kinds.NewCatalog(), memory: memory.NewListener(), definitions: kinds.Definitions(opts.Schemas),
-		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
+		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: codec.New(),
+		catalog: kinds.NewCatalog(), memory: memory.NewListener(),
+		names: registry.NewNames(opts.Seed), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
 	s.out = response.New(s.codecs, opts.Logger, s.requests.answered)
 	s.features = request.ListFeatures{Streaming: !opts.NoStreamingLists, Sharding: !opts.NoSharding}
-	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.newUID, s.requests.denied)
+	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.names.UID, s.requests.denied)
 	s.catalog.Put(kinds.Builtins(opts.Strict)...)
-	s.catalog.Put(s.definitions)
 	var err error
-	if s.namespaces, err = s.catalog.Get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
+	if s.webhooks, err = admission.NewWebhooks(admission.Options{
+		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Access: s.access, Logger: opts.Logger, NewUID: s.names.UID, Go: s.handlers.Go, Calling: callingWebhook,
+	}); err != nil {
 		return nil, err
 	}
-	if s.webhooks, err = admission.NewWebhooks(admission.Options{
-		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Access: s.access, Logger: opts.Logger, NewUID: s.newUID, Go: s.handlers.Go, Calling: callingWebhook,
+	if s.registry, err = registry.New(registry.Parts{
+		Schemas: opts.Schemas, Strict: opts.Strict, CollectGarbage: opts.CollectGarbage, KeepNamespaces: opts.KeepNamespaces,
+		NoControllers: opts.NoControllers, AnyNamespace: opts.AnyNamespace,
+		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Ownership: ownership.New(), Access: s.access, Webhooks: s.webhooks,
+		Out: s.out, Names: s.names, Features: s.features, Pace: s.paceCreate,
 	}); err != nil {
 		return nil, err
 	}
@@ -366,30 +368,4 @@ func (l *refusingListener) Accept() (net.Conn, error) {
 		}
 		_ = conn.Close() // dropped either way
 	}
-}
-
-// newUID returns a UUID, reproducible with Options.Seed.
-func (s *Server) newUID() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, b := s.rand.Uint64(), s.rand.Uint64()
-	a = a&^(0xf<<12) | 4<<12
-	b = b&^(3<<62) | 2<<62
-	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffff_ffff_ffff)
-}
-
-// generatedBase returns the part of a generateName that is in the name, as kube-apiserver
-// shortens it.
-func generatedBase(generateName string) string { return generateName[:min(len(generateName), 58)] }
-
-// newSuffix returns the suffix of a generated name, without vowels and similar characters.
-func (s *Server) newSuffix() string {
-	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	suffix := make([]byte, 5)
-	for i := range suffix {
-		suffix[i] = letters[s.rand.IntN(len(letters))]
-	}
-	return string(suffix)
 }

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"fmt"
@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/json"
 )
 
-func (s *Server) servePatch(w http.ResponseWriter, r *request.Request) error {
+// ServePatch serves a patch or apply.
+func (s *Registry) ServePatch(w http.ResponseWriter, r *request.Request) error {
 	raw, patchType, err := r.ReadPatch()
 	if err != nil {
 		return err
@@ -28,9 +29,9 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request.Request) error {
 }
 
 // patching returns the editor of a JSON, merge or strategic merge patch.
-func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType types.PatchType, raw []byte) editor {
+func (s *Registry) patching(w http.ResponseWriter, r *request.Request, patchType types.PatchType, raw []byte) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
-		before, err := s.codecs.Record(r.Kind, kinds.JSON, old)
+		before, err := s.Codecs.Record(r.Kind, kinds.JSON, old)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +39,7 @@ func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType t
 		if err != nil {
 			return nil, err
 		}
-		obj, err := s.codecs.Parse(r.Kind, after)
+		obj, err := s.Codecs.Parse(r.Kind, after)
 		if err != nil {
 			return nil, request.InvalidPatch(after, err)
 		}
@@ -49,7 +50,7 @@ func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType t
 		if err := s.checkTarget(r, kinds.MetaOf(obj)); err != nil {
 			return nil, err
 		}
-		if err := r.CheckFields(w, s.codecs, after, strict...); err != nil {
+		if err := r.CheckFields(w, s.Codecs, after, strict...); err != nil {
 			return nil, request.InvalidPatch(after, err)
 		}
 		return obj, nil
@@ -57,12 +58,12 @@ func (s *Server) patching(w http.ResponseWriter, r *request.Request, patchType t
 }
 
 // serveApply implements server-side apply. It creates the object if it does not exist.
-func (s *Server) serveApply(w http.ResponseWriter, r *request.Request, raw []byte) error {
+func (s *Registry) serveApply(w http.ResponseWriter, r *request.Request, raw []byte) error {
 	applied, err := s.readApplied(r, raw)
 	if err != nil {
 		return err
 	}
-	if s.storage.Get(r.Kind, r.Key()) == nil && r.Subresource == "" {
+	if s.Storage.Get(r.Kind, r.Key()) == nil && r.Subresource == "" {
 		done, err := s.applyNew(w, r, applied)
 		if done || err != nil {
 			return err
@@ -72,7 +73,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request.Request, raw []byt
 }
 
 // readApplied decodes an apply configuration.
-func (s *Server) readApplied(r *request.Request, raw []byte) (*unstructured.Unstructured, error) {
+func (s *Registry) readApplied(r *request.Request, raw []byte) (*unstructured.Unstructured, error) {
 	raw, err := codec.ToJSON(raw)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
@@ -104,7 +105,7 @@ func (s *Server) readApplied(r *request.Request, raw []byte) (*unstructured.Unst
 }
 
 // applyNew creates the object of an apply. Its results are those of createMissing.
-func (s *Server) applyNew(w http.ResponseWriter, r *request.Request, applied *unstructured.Unstructured) (done bool, err error) {
+func (s *Registry) applyNew(w http.ResponseWriter, r *request.Request, applied *unstructured.Unstructured) (done bool, err error) {
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.Kind.GVR().GroupResource(), r.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
@@ -114,7 +115,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request.Request, applied *un
 	blank := r.Kind.Blank()
 	kinds.MetaOf(blank).SetName(r.Name)
 	kinds.MetaOf(blank).SetNamespace(r.Namespace)
-	obj, err := s.ownership.Applied(r.Kind, "", blank, applied, r.Manager(), r.Force())
+	obj, err := s.Ownership.Applied(r.Kind, "", blank, applied, r.Manager(), r.Force())
 	if err != nil {
 		return true, err
 	}
@@ -122,11 +123,11 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request.Request, applied *un
 }
 
 // applying returns the editor that merges an apply configuration into the existing object.
-func (s *Server) applying(r *request.Request, applied *unstructured.Unstructured) editor {
+func (s *Registry) applying(r *request.Request, applied *unstructured.Unstructured) editor {
 	return func(old *kinds.Record) (runtime.Object, error) {
 		if v := applied.GetResourceVersion(); v != "" && v != old.Meta.GetResourceVersion() {
 			return nil, kinds.Conflict(r.Kind, old.Key)
 		}
-		return s.ownership.Applied(r.Kind, r.Subresource, r.Kind.Working(old).DeepCopyObject(), applied, r.Manager(), r.Force())
+		return s.Ownership.Applied(r.Kind, r.Subresource, r.Kind.Working(old).DeepCopyObject(), applied, r.Manager(), r.Force())
 	}
 }

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"slices"
@@ -33,7 +33,7 @@ type gcItem struct {
 }
 
 // processGC applies the effects of writes, including those of the writes it makes itself.
-func (s *Server) processGC(queue ...gcItem) {
+func (s *Registry) processGC(queue ...gcItem) {
 	for len(queue) > 0 {
 		c := queue[0]
 		queue = append(queue[1:], s.processItem(c)...)
@@ -41,14 +41,14 @@ func (s *Server) processGC(queue ...gcItem) {
 }
 
 // processItem applies the direct effects of one write and returns the writes it made.
-func (s *Server) processItem(c gcItem) (more []gcItem) {
+func (s *Registry) processItem(c gcItem) (more []gcItem) {
 	if c.deleted {
 		return s.afterDelete(c.kind, c.rec)
 	}
 	if c.rec.Meta.GetDeletionTimestamp() != nil {
 		more = append(more, s.processFinalizers(c.kind, c.rec)...)
 	}
-	if !s.opts.CollectGarbage {
+	if !s.CollectGarbage {
 		return more
 	}
 	refs := c.rec.Meta.GetOwnerReferences()
@@ -67,12 +67,12 @@ func (s *Server) processItem(c gcItem) (more []gcItem) {
 }
 
 // afterDelete handles the dependents, owners and namespace of a deleted object.
-func (s *Server) afterDelete(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
+func (s *Registry) afterDelete(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
 	if k == s.definitions {
 		plural, group, _ := strings.Cut(rec.Key.Name, ".")
 		more = append(s.undefine(group, plural), s.releaseNames(group)...)
 	}
-	if s.opts.CollectGarbage {
+	if s.CollectGarbage {
 		for _, d := range s.dependents(rec.Meta.GetUID()) {
 			more = append(more, s.checkOwners(d.kind, d.rec, rec.Meta.GetUID())...)
 		}
@@ -92,9 +92,9 @@ type dependent struct {
 	rec  *kinds.Record
 }
 
-func (s *Server) dependents(owner types.UID) (found []dependent) {
-	for _, k := range s.catalog.StorageKinds() {
-		for _, rec := range s.storage.All(k, "") {
+func (s *Registry) dependents(owner types.UID) (found []dependent) {
+	for _, k := range s.Catalog.StorageKinds() {
+		for _, rec := range s.Storage.All(k, "") {
 			if slices.ContainsFunc(rec.Meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
 				found = append(found, dependent{k, rec})
 			}
@@ -116,8 +116,8 @@ func inForegroundDeletion(rec *kinds.Record) bool {
 // checkOwners deletes an object that has no owners left or whose owner is in foreground
 // deletion. If some owners remain, it removes only the dangling references. removed is the
 // UID of an owner that was just deleted, if any.
-func (s *Server) checkOwners(k *kinds.Kind, seen *kinds.Record, removed types.UID) []gcItem {
-	rec := s.storage.Get(k, seen.Key)
+func (s *Registry) checkOwners(k *kinds.Kind, seen *kinds.Record, removed types.UID) []gcItem {
+	rec := s.Storage.Get(k, seen.Key)
 	if rec == nil || rec.Meta.GetUID() != seen.Meta.GetUID() {
 		return nil
 	}
@@ -157,8 +157,8 @@ func (s *Server) checkOwners(k *kinds.Kind, seen *kinds.Record, removed types.UI
 
 // owner looks up the object that an owner reference of a k object names. known is false if
 // its kind is not served, or if a cluster-scoped object names a namespaced owner.
-func (s *Server) owner(k *kinds.Kind, namespace string, ref metav1.OwnerReference) (owner dependent, known bool) {
-	owner.kind = s.catalog.Owner(ref.APIVersion, ref.Kind)
+func (s *Registry) owner(k *kinds.Kind, namespace string, ref metav1.OwnerReference) (owner dependent, known bool) {
+	owner.kind = s.Catalog.Owner(ref.APIVersion, ref.Kind)
 	if owner.kind == nil || owner.kind.Namespaced && !k.Namespaced {
 		return owner, false
 	}
@@ -166,14 +166,14 @@ func (s *Server) owner(k *kinds.Kind, namespace string, ref metav1.OwnerReferenc
 	if owner.kind.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.Get(owner.kind, key); rec != nil && rec.Meta.GetUID() == ref.UID {
+	if rec := s.Storage.Get(owner.kind, key); rec != nil && rec.Meta.GetUID() == ref.UID {
 		owner.rec = rec
 	}
 	return owner, true
 }
 
 // processFinalizers acts on the garbage collector's finalizers of a terminating object.
-func (s *Server) processFinalizers(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
+func (s *Registry) processFinalizers(k *kinds.Kind, rec *kinds.Record) (more []gcItem) {
 	has := func(f string) bool { return slices.Contains(rec.Meta.GetFinalizers(), f) }
 	if k == s.namespaces {
 		more = append(more, s.releaseNamespace(rec.Key.Name)...)
@@ -181,7 +181,7 @@ func (s *Server) processFinalizers(k *kinds.Kind, rec *kinds.Record) (more []gcI
 	if k == s.definitions && has(instancesFinalizer) {
 		more = append(more, s.deleteInstances(rec)...)
 	}
-	if !s.opts.CollectGarbage {
+	if !s.CollectGarbage {
 		return more
 	}
 	uid := rec.Meta.GetUID()
@@ -201,8 +201,8 @@ func (s *Server) processFinalizers(k *kinds.Kind, rec *kinds.Record) (more []gcI
 }
 
 // releaseOwner finishes the foreground deletion of an owner if nothing blocks it any more.
-func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcItem {
-	k := s.catalog.Owner(ref.APIVersion, ref.Kind)
+func (s *Registry) releaseOwner(namespace string, ref metav1.OwnerReference) []gcItem {
+	k := s.Catalog.Owner(ref.APIVersion, ref.Kind)
 	if k == nil {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcI
 	if k.Namespaced {
 		key.Namespace = namespace
 	}
-	if rec := s.storage.Get(k, key); rec != nil && rec.Meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
+	if rec := s.Storage.Get(k, key); rec != nil && rec.Meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
 		return s.releaseForeground(k, rec)
 	}
 	return nil
@@ -218,7 +218,7 @@ func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcI
 
 // releaseForeground removes the foreground finalizer once no dependent blocks the object.
 // Dependents that themselves wait for the object, in a cycle, do not block it.
-func (s *Server) releaseForeground(k *kinds.Kind, rec *kinds.Record) []gcItem {
+func (s *Registry) releaseForeground(k *kinds.Kind, rec *kinds.Record) []gcItem {
 	uid := rec.Meta.GetUID()
 	var blocking []types.UID
 	for _, d := range s.dependents(uid) {
@@ -241,11 +241,11 @@ func (s *Server) releaseForeground(k *kinds.Kind, rec *kinds.Record) []gcItem {
 
 // waitingFor returns the objects whose foreground deletion waits for the object, directly
 // or transitively.
-func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
+func (s *Registry) waitingFor(uid types.UID) map[types.UID]bool {
 	owners := map[types.UID][]types.UID{} // by the UID of the object that blocks them
 	waiting := map[types.UID]bool{}
-	for _, k := range s.catalog.StorageKinds() {
-		for _, rec := range s.storage.All(k, "") {
+	for _, k := range s.Catalog.StorageKinds() {
+		for _, rec := range s.Storage.All(k, "") {
 			id := rec.Meta.GetUID()
 			waiting[id] = inForegroundDeletion(rec)
 			for _, ref := range rec.Meta.GetOwnerReferences() {
@@ -270,7 +270,7 @@ func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
 }
 
 // removeFinalizer removes a finalizer and deletes the object if it was the last one.
-func (s *Server) removeFinalizer(k *kinds.Kind, key object.Key, finalizer string) []gcItem {
+func (s *Registry) removeFinalizer(k *kinds.Kind, key object.Key, finalizer string) []gcItem {
 	return s.updateMeta(k, key, func(m metav1.Object) bool {
 		before := m.GetFinalizers()
 		after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == finalizer })
@@ -280,7 +280,7 @@ func (s *Server) removeFinalizer(k *kinds.Kind, key object.Key, finalizer string
 }
 
 // removeOwners removes owner references from a dependent.
-func (s *Server) removeOwners(k *kinds.Kind, key object.Key, owners ...types.UID) []gcItem {
+func (s *Registry) removeOwners(k *kinds.Kind, key object.Key, owners ...types.UID) []gcItem {
 	return s.updateMeta(k, key, func(m metav1.Object) bool {
 		before := m.GetOwnerReferences()
 		after := slices.DeleteFunc(slices.Clone(before), func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
@@ -290,15 +290,15 @@ func (s *Server) removeOwners(k *kinds.Kind, key object.Key, owners ...types.UID
 }
 
 // updateMeta is updateObject for an object's metadata.
-func (s *Server) updateMeta(k *kinds.Kind, key object.Key, change func(metav1.Object) bool) []gcItem {
+func (s *Registry) updateMeta(k *kinds.Kind, key object.Key, change func(metav1.Object) bool) []gcItem {
 	return s.updateObject(k, key, func(obj runtime.Object) bool { return change(kinds.MetaOf(obj)) })
 }
 
 // updateObject changes an object, retrying on conflict. change returns false if there is
 // nothing to do.
-func (s *Server) updateObject(k *kinds.Kind, key object.Key, change func(runtime.Object) bool) []gcItem {
+func (s *Registry) updateObject(k *kinds.Kind, key object.Key, change func(runtime.Object) bool) []gcItem {
 	for {
-		old := s.storage.Get(k, key)
+		old := s.Storage.Get(k, key)
 		if old == nil {
 			return nil
 		}
@@ -313,10 +313,10 @@ func (s *Server) updateObject(k *kinds.Kind, key object.Key, change func(runtime
 }
 
 // content returns the objects in a namespace.
-func (s *Server) content(namespace string) (found []dependent) {
-	for _, k := range s.catalog.StorageKinds() {
+func (s *Registry) content(namespace string) (found []dependent) {
+	for _, k := range s.Catalog.StorageKinds() {
 		if k.Namespaced {
-			for _, rec := range s.storage.All(k, namespace) {
+			for _, rec := range s.Storage.All(k, namespace) {
 				found = append(found, dependent{k, rec})
 			}
 		}
@@ -326,7 +326,7 @@ func (s *Server) content(namespace string) (found []dependent) {
 
 // deleteContent deletes the pods in a namespace, without a grace period since there is no kubelet, and
 // once none remain, everything else. It returns what remains.
-func (s *Server) deleteContent(namespace string) (more []gcItem, remaining []dependent) {
+func (s *Registry) deleteContent(namespace string) (more []gcItem, remaining []dependent) {
 	var atOnce int64
 	for _, pods := range []bool{true, false} {
 		remaining = s.content(namespace)
@@ -348,11 +348,11 @@ func (s *Server) deleteContent(namespace string) (more []gcItem, remaining []dep
 
 // releaseNamespace deletes the content of a terminating namespace, sets its conditions and, once it is
 // empty, removes the server's finalizer from its spec. Without other finalizers, that removes the namespace.
-func (s *Server) releaseNamespace(name string) []gcItem {
-	if name == "" || s.opts.KeepNamespaces {
+func (s *Registry) releaseNamespace(name string) []gcItem {
+	if name == "" || s.KeepNamespaces {
 		return nil
 	}
-	ns := s.storage.Get(s.namespaces, object.Key{Name: name})
+	ns := s.Storage.Get(s.namespaces, object.Key{Name: name})
 	if ns == nil || ns.Meta.GetDeletionTimestamp() == nil || !slices.Contains(ns.Obj.(*corev1.Namespace).Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"fmt"
@@ -67,8 +67,8 @@ func selectorText(tree map[string]any) string {
 }
 
 // serveScale reads or writes the scale of an object.
-func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
-	rec := s.storage.Get(r.Kind, r.Key())
+func (s *Registry) serveScale(w http.ResponseWriter, r *request.Request) error {
+	rec := s.Storage.Get(r.Kind, r.Key())
 	if rec == nil {
 		return kinds.NotFound(r.Kind, r.Name)
 	}
@@ -84,7 +84,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
 		if err != nil {
 			return err
 		}
-		admit := s.webhooks.AdmitSubresource(w, r, kinds.ScaleKind)
+		admit := s.Webhooks.AdmitSubresource(w, r, kinds.ScaleKind)
 		rec, err = s.modify(&whole, nil, "", func(old *kinds.Record) (runtime.Object, error) { return s.rescaled(&onScale, r.Kind, old, edit, admit) })
 		if err != nil {
 			return err
@@ -92,13 +92,13 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request.Request) error {
 	default:
 		return apierror.NotAllowed()
 	}
-	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusOK, scaleOf(r.Kind, rec))
+	s.Out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusOK, scaleOf(r.Kind, rec))
 	return nil
 }
 
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
-func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission.Admission) (runtime.Object, error) {
+func (s *Registry) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, edit editor, admit *admission.Admission) (runtime.Object, error) {
 	owners := managedfields.NewScaleHandler(old.Meta.GetManagedFields(), k.GVK().GroupVersion(), k.Scale.Versions)
 	present := scaleOf(k, old)
 	var err error
@@ -110,7 +110,7 @@ func (s *Server) rescaled(r *request.Request, k *kinds.Kind, old *kinds.Record, 
 	if err != nil {
 		return nil, err
 	}
-	if edited, err = s.ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.Updater()); err != nil {
+	if edited, err = s.Ownership.Updated(kinds.ScaleKind, "scale", present, edited, r.Updater()); err != nil {
 		return nil, err
 	}
 	if edited, err = admit.Change(before, edited); err != nil {

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"encoding/json"
@@ -25,22 +25,23 @@ import (
 var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
 // admitDelete checks the deletion of an object and calls the webhooks for it.
-func (s *Server) admitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
+func (s *Registry) admitDelete(w http.ResponseWriter, r *request.Request, old *kinds.Record, opts *metav1.DeleteOptions) error {
 	if err := checkPreconditions(r.Kind, old, opts.Preconditions); err != nil {
 		return err
 	}
 	if r.Kind.Storage == s.namespaces && slices.Contains(immortal, old.Key.Name) {
 		return apierrors.NewForbidden(r.Kind.GVR().GroupResource(), old.Key.Name, errors.New("this namespace may not be deleted"))
 	}
-	return s.webhooks.AdmitDelete(w, r, old, opts)
+	return s.Webhooks.AdmitDelete(w, r, old, opts)
 }
 
-func (s *Server) serveDelete(w http.ResponseWriter, r *request.Request) error {
+// ServeDelete serves a delete.
+func (s *Registry) ServeDelete(w http.ResponseWriter, r *request.Request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
 		return err
 	}
-	old := s.storage.Get(r.Kind, r.Key())
+	old := s.Storage.Get(r.Kind, r.Key())
 	if old == nil {
 		return kinds.NotFound(r.Kind, r.Name)
 	}
@@ -52,23 +53,23 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request.Request) error {
 	case err != nil:
 		return err
 	case removed && r.Kind != s.definitions && !(r.Kind.Typed && kinds.ReturnedDeleted[r.Kind.Kind]):
-		s.out.Deleted(w, r, old)
+		s.Out.Deleted(w, r, old)
 		return nil
 	}
-	return s.out.Record(w, r, http.StatusOK, rec)
+	return s.Out.Record(w, r, http.StatusOK, rec)
 }
 
-// serveDeleteCollection deletes the objects that the list options select and returns them.
-func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request.Request) error {
+// ServeDeleteCollection deletes the objects that the list options select and returns them.
+func (s *Registry) ServeDeleteCollection(w http.ResponseWriter, r *request.Request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
 		return err
 	}
-	list, sel, err := r.ListOptions(s.features)
+	list, sel, err := r.ListOptions(s.Features)
 	if err != nil {
 		return err
 	}
-	p, err := s.storage.List(r.Context(), r.Kind, sel, list)
+	p, err := s.Storage.List(r.Context(), r.Kind, sel, list)
 	if err != nil {
 		return err
 	}
@@ -86,15 +87,15 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request.Request
 		if err != nil {
 			return err
 		}
-		s.out.Object(w, r.Request, r.Rep, http.StatusOK, obj)
+		s.Out.Object(w, r.Request, r.Rep, http.StatusOK, obj)
 	default:
-		s.out.Deleted(w, r, nil)
+		s.Out.Deleted(w, r, nil)
 	}
 	return nil
 }
 
 // deleteOptions reads DeleteOptions from the body or, if that is empty, the query.
-func (s *Server) deleteOptions(r *request.Request) (*metav1.DeleteOptions, error) {
+func (s *Registry) deleteOptions(r *request.Request) (*metav1.DeleteOptions, error) {
 	opts := new(metav1.DeleteOptions)
 	raw, err := request.ReadBody(r.Request)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Server) deleteOptions(r *request.Request) (*metav1.DeleteOptions, error
 	if len(raw) > 0 {
 		// Clients send them in the resource's own group; the content is the same in all.
 		gvk := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
+		obj, _, err := s.Codecs.Decode.Decode(raw, &gvk, nil)
 		if decoded, ok := obj.(*metav1.DeleteOptions); ok && err == nil {
 			opts = decoded
 		} else if json.Unmarshal(raw, opts) != nil {
@@ -130,18 +131,18 @@ func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {
 // delete deletes an object, or marks it for deletion if it has finalizers or a grace
 // period, and runs the garbage collector. seen is the record that the caller read; only its
 // UID must still match.
-func (s *Server) delete(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, err error) {
+func (s *Registry) delete(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, err error) {
 	rec, removed, more, err := s.deleteOne(k, seen, opts)
 	s.processGC(more...)
 	if err == nil && !removed && len(opts.DryRun) == 0 {
-		removed = s.storage.Get(k, rec.Key) == nil // the garbage collector may have removed it
+		removed = s.Storage.Get(k, rec.Key) == nil // the garbage collector may have removed it
 	}
 	return rec, removed, err
 }
 
 // deleteOne is delete without garbage collection. It returns the writes to process. Pods are
 // marked before they are removed, as on the real server, so that watches see both.
-func (s *Server) deleteOne(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, more []gcItem, err error) {
+func (s *Registry) deleteOne(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, more []gcItem, err error) {
 	_, pod := seen.Obj.(*corev1.Pod)
 	return s.markOrRemove(k, seen, opts, pod)
 }
@@ -153,10 +154,10 @@ const betweenWrites = 10 * time.Millisecond
 
 // markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
 // removes it.
-func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions, markFirst bool) (rec *kinds.Record, removed bool, more []gcItem, err error) {
+func (s *Registry) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions, markFirst bool) (rec *kinds.Record, removed bool, more []gcItem, err error) {
 	var terminating *kinds.Record // as marked here
 	for {
-		old := s.storage.Get(k, seen.Key)
+		old := s.Storage.Get(k, seen.Key)
 		if gone := old == nil || old.Meta.GetUID() != seen.Meta.GetUID(); gone && terminating != nil {
 			return terminating, true, nil, nil // another write removed it
 		} else if gone {
@@ -180,12 +181,12 @@ func (s *Server) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.De
 				continue
 			}
 			old, terminating = last, last
-			if s.opts.NoControllers {
+			if s.NoControllers {
 				time.Sleep(betweenWrites)
 			}
 		}
 		if remove {
-			if rec, ok := s.storage.Commit(k, old.Key, old, nil); ok {
+			if rec, ok := s.Storage.Commit(k, old.Key, old, nil); ok {
 				return rec, true, []gcItem{{kind: k, old: old, rec: rec, deleted: true}}, nil
 			}
 			continue
@@ -213,13 +214,13 @@ func staysMarked(obj runtime.Object) bool {
 func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
 
 // mark marks an object for deletion.
-func (s *Server) mark(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) (*kinds.Record, bool) {
-	return s.storage.Commit(k, old.Key, old, s.marked(k, old, finalizers, grace))
+func (s *Registry) mark(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) (*kinds.Record, bool) {
+	return s.Storage.Commit(k, old.Key, old, s.marked(k, old, finalizers, grace))
 }
 
 // marked returns a copy of an object with deletion timestamp, finalizers and grace period. It
 // keeps an earlier timestamp.
-func (s *Server) marked(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) runtime.Object {
+func (s *Registry) marked(k *kinds.Kind, old *kinds.Record, finalizers []string, grace int64) runtime.Object {
 	next := old.Obj.DeepCopyObject()
 	m := kinds.MetaOf(next)
 	m.SetFinalizers(finalizers)
@@ -297,12 +298,12 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 // definition is always marked before it is removed, so that no instances are created while
 // they are deleted. With Options.Strict or NoControllers, propagation policies add their
 // finalizers even without a garbage collector that would remove them.
-func (s *Server) finalizersFor(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) []string {
+func (s *Registry) finalizersFor(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.Meta.GetFinalizers())
 	if k == s.definitions && (old.Meta.GetDeletionTimestamp() == nil || s.hasInstances(old.Key.Name)) {
 		finalizers = with(finalizers, instancesFinalizer)
 	}
-	if !s.opts.CollectGarbage && !s.opts.Strict && !s.opts.NoControllers || opts.PropagationPolicy == nil {
+	if !s.CollectGarbage && !s.Strict && !s.NoControllers || opts.PropagationPolicy == nil {
 		return finalizers
 	}
 	switch *opts.PropagationPolicy {

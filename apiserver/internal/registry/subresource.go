@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"net/http"
@@ -8,18 +8,18 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
-// serveSubresource serves a request for a subresource.
-func (s *Server) serveSubresource(w http.ResponseWriter, r *request.Request) error {
+// ServeSubresource serves a request for a subresource.
+func (s *Registry) ServeSubresource(w http.ResponseWriter, r *request.Request) error {
 	switch {
 	case r.Subresource == "status" && r.Kind.Status || kinds.ObjectSubresources[r.Kind.String()][r.Subresource]:
 		switch {
 		case r.Verb == "update":
-			return s.serveUpdate(w, r)
+			return s.ServeUpdate(w, r)
 		case r.Subresource == "finalize": // can only be updated
 		case r.Verb == "get":
-			return s.serveGet(w, r)
+			return s.ServeGet(w, r)
 		case r.Verb == "patch":
-			return s.servePatch(w, r)
+			return s.ServePatch(w, r)
 		}
 	case r.Subresource == "scale" && r.Kind.Scale != nil:
 		return s.serveScale(w, r)

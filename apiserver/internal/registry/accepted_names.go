@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // establish sets the status of a CustomResourceDefinition as the controllers of
 // kube-apiserver do. It is established once all of its names are accepted. Existing
 // stored versions and other conditions are kept.
-func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
+func (s *Registry) establish(u *unstructured.Unstructured, at metav1.Time) {
 	if kinds.Nested[any](u.Object, "spec", "conversion") == nil {
 		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
 	}
@@ -37,7 +37,7 @@ func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 
 // acceptNames returns the names of a definition without those that another definition of
 // the group has, and the reason and message for the last of these.
-func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any, reason, message string) {
+func (s *Registry) acceptNames(u *unstructured.Unstructured) (names map[string]any, reason, message string) {
 	group := kinds.Nested[string](u.Object, "spec", "group")
 	wanted := kinds.Nested[map[string]any](u.Object, "spec", "names")
 	taken := map[string]bool{} // of the wanted names; kinds are capitalised, resources are not
@@ -46,7 +46,7 @@ func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any
 			taken[text] = false
 		}
 	}
-	for _, rec := range s.storage.All(s.definitions, "") {
+	for _, rec := range s.Storage.All(s.definitions, "") {
 		other := rec.Obj.(*unstructured.Unstructured).Object
 		if rec.Key.Name == u.GetName() || kinds.Nested[string](other, "spec", "group") != group {
 			continue
@@ -86,8 +86,8 @@ func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any
 }
 
 // releaseNames accepts the names of other definitions of a group that were in use.
-func (s *Server) releaseNames(group string) (more []gcItem) {
-	for _, rec := range s.storage.All(s.definitions, "") {
+func (s *Registry) releaseNames(group string) (more []gcItem) {
+	for _, rec := range s.Storage.All(s.definitions, "") {
 		u := rec.Obj.(*unstructured.Unstructured)
 		if kinds.Nested[string](u.Object, "spec", "group") == group {
 			more = append(more, s.updateMeta(s.definitions, rec.Key, func(metav1.Object) bool { return true })...)

@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
@@ -14,23 +14,23 @@ const instancesFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 
 // instances returns the objects of the definition with a name. It returns none for a built-in
 // resource, of which a definition may exist but has no effect.
-func (s *Server) instances(definition string) (found []dependent) {
-	for _, k := range kinds.OncePerStorage(s.catalog.Versions(schema.ParseGroupResource(definition))) {
+func (s *Registry) instances(definition string) (found []dependent) {
+	for _, k := range kinds.OncePerStorage(s.Catalog.Versions(schema.ParseGroupResource(definition))) {
 		if k.Builtin() {
 			return nil
 		}
-		for _, rec := range s.storage.All(k, "") {
+		for _, rec := range s.Storage.All(k, "") {
 			found = append(found, dependent{k, rec})
 		}
 	}
 	return found
 }
 
-func (s *Server) hasInstances(definition string) bool { return len(s.instances(definition)) > 0 }
+func (s *Registry) hasInstances(definition string) bool { return len(s.instances(definition)) > 0 }
 
 // deleteInstances deletes the objects of a terminating definition, and then the definition. If
 // objects have finalizers, that happens when the last of them is removed.
-func (s *Server) deleteInstances(definition *kinds.Record) (more []gcItem) {
+func (s *Registry) deleteInstances(definition *kinds.Record) (more []gcItem) {
 	for _, o := range s.instances(definition.Key.Name) {
 		// An error means that a concurrent request deleted it.
 		_, _, then, _ := s.deleteOne(o.kind, o.rec, new(metav1.DeleteOptions))
@@ -41,13 +41,13 @@ func (s *Server) deleteInstances(definition *kinds.Record) (more []gcItem) {
 	}
 	next := definition.Obj.DeepCopyObject().(*unstructured.Unstructured)
 	kinds.TerminateDefinition(next, *next.GetDeletionTimestamp(), "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-	s.storage.Commit(s.definitions, definition.Key, definition, next) // unless there is a newer state
+	s.Storage.Commit(s.definitions, definition.Key, definition, next) // unless there is a newer state
 	return more
 }
 
 // releaseDefinition deletes a terminating definition once it has no objects.
-func (s *Server) releaseDefinition(name string) []gcItem {
-	d := s.storage.Get(s.definitions, object.Key{Name: name})
+func (s *Registry) releaseDefinition(name string) []gcItem {
+	d := s.Storage.Get(s.definitions, object.Key{Name: name})
 	if d != nil && d.Meta.GetDeletionTimestamp() != nil && !s.hasInstances(name) {
 		return s.removeFinalizer(s.definitions, d.Key, instancesFinalizer)
 	}

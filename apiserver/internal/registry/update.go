@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ import (
 type editor func(old *kinds.Record) (runtime.Object, error)
 
 // editOf reads the update or patch of a request.
-func (s *Server) editOf(w http.ResponseWriter, r *request.Request) (editor, error) {
+func (s *Registry) editOf(w http.ResponseWriter, r *request.Request) (editor, error) {
 	if r.Verb == "update" {
 		obj, err := s.readUpdate(w, r)
 		return replacing(r, obj), err
@@ -43,12 +43,13 @@ func (s *Server) editOf(w http.ResponseWriter, r *request.Request) (editor, erro
 	return s.patching(w, r, patchType, raw), nil
 }
 
-func (s *Server) serveUpdate(w http.ResponseWriter, r *request.Request) error {
+// ServeUpdate serves an update.
+func (s *Registry) ServeUpdate(w http.ResponseWriter, r *request.Request) error {
 	obj, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
-	if r.Subresource == "" && r.Kind.Typed && kinds.CreatedByUpdate[r.Kind.Kind] && s.storage.Get(r.Kind, r.Key()) == nil {
+	if r.Subresource == "" && r.Kind.Typed && kinds.CreatedByUpdate[r.Kind.Kind] && s.Storage.Get(r.Kind, r.Key()) == nil {
 		if uid := kinds.MetaOf(obj).GetUID(); uid != "" {
 			return kinds.UpdatePreconditionFailed(r.Kind, r.Key(), "UID", string(uid), "")
 		}
@@ -60,8 +61,8 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request.Request) error {
 }
 
 // readUpdate reads the object of an update.
-func (s *Server) readUpdate(w http.ResponseWriter, r *request.Request) (runtime.Object, error) {
-	obj, err := r.Read(w, s.codecs)
+func (s *Registry) readUpdate(w http.ResponseWriter, r *request.Request) (runtime.Object, error) {
+	obj, err := r.Read(w, s.Codecs)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func replacing(r *request.Request, obj runtime.Object) editor {
 }
 
 // checkTarget gives an object the namespace of the path and checks that its name is that of the path.
-func (s *Server) checkTarget(r *request.Request, m metav1.Object) error {
+func (s *Registry) checkTarget(r *request.Request, m metav1.Object) error {
 	if err := setNamespace(m, r.Namespace); err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (s *Server) checkTarget(r *request.Request, m metav1.Object) error {
 }
 
 // sendModified updates the object of a request and responds with the result.
-func (s *Server) sendModified(w http.ResponseWriter, r *request.Request, edit editor) error {
-	rec, err := s.modify(r, s.webhooks.Admit(w, r), r.Updater(), func(old *kinds.Record) (runtime.Object, error) {
+func (s *Registry) sendModified(w http.ResponseWriter, r *request.Request, edit editor) error {
+	rec, err := s.modify(r, s.Webhooks.Admit(w, r), r.Updater(), func(old *kinds.Record) (runtime.Object, error) {
 		next, err := edit(old)
 		if err == nil && r.Subresource == "" {
 			warnFinalizers(r.Kind, w, kinds.MetaOf(next), old.Meta)
@@ -105,13 +106,13 @@ func (s *Server) sendModified(w http.ResponseWriter, r *request.Request, edit ed
 	if err != nil {
 		return err
 	}
-	return s.out.Record(w, r, http.StatusOK, rec)
+	return s.Out.Record(w, r, http.StatusOK, rec)
 }
 
 // modify updates the object of a request, except for a dry run, and returns the result.
-func (s *Server) modify(r *request.Request, admit *admission.Admission, manager string, edit editor) (*kinds.Record, error) {
+func (s *Registry) modify(r *request.Request, admit *admission.Admission, manager string, edit editor) (*kinds.Record, error) {
 	for {
-		old := s.storage.Get(r.Kind, r.Key())
+		old := s.Storage.Get(r.Kind, r.Key())
 		if old == nil {
 			return nil, kinds.NotFound(r.Kind, r.Name)
 		}
@@ -119,7 +120,7 @@ func (s *Server) modify(r *request.Request, admit *admission.Admission, manager 
 		if err != nil {
 			return nil, err
 		}
-		if next, err = s.ownership.Updated(r.Kind, r.Subresource, r.Kind.Working(old), next, manager); err != nil {
+		if next, err = s.Ownership.Updated(r.Kind, r.Subresource, r.Kind.Working(old), next, manager); err != nil {
 			return nil, err
 		}
 		if next, err = admit.Change(old, next); err != nil {
@@ -144,14 +145,14 @@ func (s *Server) modify(r *request.Request, admit *admission.Admission, manager 
 }
 
 // store commits a prepared update and runs the garbage collector.
-func (s *Server) store(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, error) {
+func (s *Registry) store(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, error) {
 	rec, ok, more, err := s.storeOne(k, old, next)
 	s.processGC(more...)
 	return rec, ok, err
 }
 
 // storeOne is store without garbage collection. It returns the writes to process.
-func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, []gcItem, error) {
+func (s *Registry) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, []gcItem, error) {
 	var defined []*kinds.Kind
 	if k == s.definitions {
 		u := next.(*unstructured.Unstructured)
@@ -159,7 +160,7 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 		was := old.Obj.(*unstructured.Unstructured).Object
 		if !kinds.SameSpec(k, old.Obj, next) || !equality.Semantic.DeepEqual(kinds.Nested[any](was, "status", "acceptedNames"), kinds.Nested[any](u.Object, "status", "acceptedNames")) {
 			var err error
-			if defined, err = kinds.Serving(u, s.definitions, s.opts.Schemas); err != nil {
+			if defined, err = kinds.Serving(u, s.definitions, s.Schemas); err != nil {
 				return nil, false, nil, err
 			}
 		}
@@ -167,7 +168,7 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 	if m := kinds.MetaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
-		last, ok := s.storage.Commit(k, old.Key, old, nil)
+		last, ok := s.Storage.Commit(k, old.Key, old, nil)
 		if !ok {
 			return nil, false, nil, nil
 		}
@@ -176,12 +177,12 @@ func (s *Server) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object)
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err
 	}
-	rec, ok, _ := s.storage.CommitIf(k, old.Key, old, next, func() error { return s.checkAllocated(k, next, old) })
+	rec, ok, _ := s.Storage.CommitIf(k, old.Key, old, next, func() error { return s.checkAllocated(k, next, old) })
 	if !ok { // a conflict, or an address was taken
 		return nil, false, nil, nil
 	}
 	if defined != nil {
-		if err := s.define(defined); err != nil {
+		if err := s.Define(defined); err != nil {
 			return nil, false, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
@@ -201,7 +202,7 @@ const everything = "*"
 
 // prepare validates a new state against the old one, sets the server-managed fields and
 // returns it in the storage version.
-func (s *Server) prepare(k *kinds.Kind, subresource string, old *kinds.Record, next runtime.Object) (runtime.Object, error) {
+func (s *Registry) prepare(k *kinds.Kind, subresource string, old *kinds.Record, next runtime.Object) (runtime.Object, error) {
 	m, was := kinds.MetaOf(next), old.Meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
 		return nil, kinds.UpdatePreconditionFailed(k, old.Key, "UID", string(uid), string(was.GetUID()))

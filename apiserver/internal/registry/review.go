@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"net/http"
@@ -12,27 +12,27 @@ import (
 )
 
 // serveReview answers a review, or assigns a pod by a Binding.
-func (s *Server) serveReview(w http.ResponseWriter, r *request.Request, obj runtime.Object) error {
+func (s *Registry) serveReview(w http.ResponseWriter, r *request.Request, obj runtime.Object) error {
 	if err := setNamespace(kinds.MetaOf(obj), r.Namespace); err != nil {
 		return err
 	}
 	if binding, ok := obj.(*corev1.Binding); ok {
-		pods, err := s.kindOf(&corev1.Pod{})
+		pods, err := s.KindOf(&corev1.Pod{})
 		if err != nil {
 			return err
 		}
 		if err := s.isActive(r.Kind, binding); err != nil {
 			return err
 		}
-		admit := s.webhooks.Admit(w, r)
+		admit := s.Webhooks.Admit(w, r)
 		if obj, err = admit.Change(nil, binding); err != nil {
 			return err
 		}
 		return s.bindPod(w, r, pods, obj.(*corev1.Binding), admit)
 	}
-	if err := s.access.Answer(access.UserOf(r.Context()), obj); err != nil {
+	if err := s.Access.Answer(access.UserOf(r.Context()), obj); err != nil {
 		return err
 	}
-	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, obj)
+	s.Out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, obj)
 	return nil
 }

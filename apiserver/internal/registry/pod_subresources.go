@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ import (
 
 // readCreated decodes the object that is posted to a subresource, checks its name and namespace
 // and calls the mutating webhooks.
-func (s *Server) readCreated(r *request.Request, admit *admission.Admission) (runtime.Object, error) {
+func (s *Registry) readCreated(r *request.Request, admit *admission.Admission) (runtime.Object, error) {
 	gvk := admit.Own.GVK()
 	if err := r.CheckOptions(""); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Server) readCreated(r *request.Request, admit *admission.Admission) (ru
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
+	obj, _, err := s.Codecs.Decode.Decode(raw, &gvk, nil)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("decoding %s: %v", gvk.Kind, err))
 	}
@@ -62,8 +62,8 @@ func (s *Server) readCreated(r *request.Request, admit *admission.Admission) (ru
 }
 
 // serveEviction deletes a pod if its disruption budget allows it.
-func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error {
-	admit := s.webhooks.AdmitSubresource(w, r, kinds.EvictionKind)
+func (s *Registry) serveEviction(w http.ResponseWriter, r *request.Request) error {
+	admit := s.Webhooks.AdmitSubresource(w, r, kinds.EvictionKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error 
 	if len(opts.DryRun) == 0 {
 		opts.DryRun = r.URL.Query()["dryRun"]
 	}
-	old := s.storage.Get(r.Kind, r.Key())
+	old := s.Storage.Get(r.Kind, r.Key())
 	if old == nil {
 		return kinds.NotFound(r.Kind, r.Name)
 	}
@@ -88,12 +88,12 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request.Request) error 
 	if err := s.evict(r.Kind, old, opts); err != nil {
 		return err
 	}
-	s.out.Created(w, r)
+	s.Out.Created(w, r)
 	return nil
 }
 
 // evict marks a pod as a target of disruption and deletes it.
-func (s *Server) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) error {
+func (s *Registry) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOptions) error {
 	for len(opts.DryRun) == 0 {
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *Server) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOpti
 			}
 			break
 		}
-		if old = s.storage.Get(k, old.Key); old == nil {
+		if old = s.Storage.Get(k, old.Key); old == nil {
 			return kinds.NotFound(k, pod.Name)
 		}
 	}
@@ -122,17 +122,17 @@ func (s *Server) evict(k *kinds.Kind, old *kinds.Record, opts *metav1.DeleteOpti
 }
 
 // disrupt checks the budget of a pod and takes one disruption from it, unless dry.
-func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
+func (s *Registry) disrupt(pod *corev1.Pod, dry bool) error {
 	if pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodUnknown || pod.DeletionTimestamp != nil {
 		return nil // it is not available in any case
 	}
-	k, err := s.catalog.Get(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
+	k, err := s.Catalog.Get(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
 	if err != nil {
 		return err
 	}
 	for {
 		var budgets []*kinds.Record
-		for _, rec := range s.storage.All(k, pod.Namespace) {
+		for _, rec := range s.Storage.All(k, pod.Namespace) {
 			sel, err := metav1.LabelSelectorAsSelector(rec.Obj.(*policyv1.PodDisruptionBudget).Spec.Selector)
 			if err == nil && sel.Matches(labels.Set(pod.Labels)) {
 				budgets = append(budgets, rec)
@@ -235,8 +235,8 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 }
 
 // serveBinding assigns a pod to a node.
-func (s *Server) serveBinding(w http.ResponseWriter, r *request.Request) error {
-	admit := s.webhooks.AdmitSubresource(w, r, kinds.BindingKind)
+func (s *Registry) serveBinding(w http.ResponseWriter, r *request.Request) error {
+	admit := s.Webhooks.AdmitSubresource(w, r, kinds.BindingKind)
 	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request.Request) error {
 }
 
 // bindPod assigns the pod that a binding names to a node.
-func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.Kind, binding *corev1.Binding, admit *admission.Admission) error {
+func (s *Registry) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.Kind, binding *corev1.Binding, admit *admission.Admission) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
@@ -256,7 +256,7 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.
 		return err
 	}
 	for {
-		old := s.storage.Get(pods, object.Key{Namespace: r.Namespace, Name: binding.Name})
+		old := s.Storage.Get(pods, object.Key{Namespace: r.Namespace, Name: binding.Name})
 		if old == nil {
 			return kinds.NotFound(pods, binding.Name)
 		}
@@ -269,7 +269,7 @@ func (s *Server) bindPod(w http.ResponseWriter, r *request.Request, pods *kinds.
 			return err
 		}
 		if ok {
-			s.out.Created(w, r)
+			s.Out.Created(w, r)
 			return nil
 		}
 	}

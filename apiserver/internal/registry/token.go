@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"net/http"
@@ -14,13 +14,13 @@ import (
 )
 
 // serveToken creates a token for a ServiceAccount.
-func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
+func (s *Registry) serveToken(w http.ResponseWriter, r *request.Request) error {
 	raw, err := request.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
-	gvk, admit := kinds.TokenKind.GVK(), s.webhooks.AdmitSubresource(w, r, kinds.TokenKind)
-	obj, _, err := s.codecs.Decode.Decode(raw, &gvk, nil)
+	gvk, admit := kinds.TokenKind.GVK(), s.Webhooks.AdmitSubresource(w, r, kinds.TokenKind)
+	obj, _, err := s.Codecs.Decode.Decode(raw, &gvk, nil)
 	t, ok := obj.(*authenticationv1.TokenRequest)
 	if err != nil || !ok {
 		return apierrors.NewBadRequest("the body is not a TokenRequest")
@@ -31,7 +31,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
 	if err := s.isActive(r.Kind, t); err != nil {
 		return err
 	}
-	account := s.storage.Get(r.Kind, r.Key())
+	account := s.Storage.Get(r.Kind, r.Key())
 	switch {
 	case t.Name != "" && t.Name != r.Name:
 		return apierrors.NewInvalid(gvk.GroupKind(), r.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
@@ -62,9 +62,9 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request.Request) error {
 	if err := admit.Check(nil, t); err != nil {
 		return err
 	}
-	if err := s.access.Issue(account, t); err != nil {
+	if err := s.Access.Issue(account, t); err != nil {
 		return err
 	}
-	s.out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, t)
+	s.Out.Object(w, r.Request, codec.Representation{Encoding: r.Rep.Encoding}, http.StatusCreated, t)
 	return nil
 }

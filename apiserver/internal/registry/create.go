@@ -1,4 +1,4 @@
-package apiserver
+package registry
 
 import (
 	"cmp"
@@ -22,8 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (s *Server) serveCreate(w http.ResponseWriter, r *request.Request) error {
-	obj, err := r.Read(w, s.codecs)
+// ServeCreate serves a create, or a review.
+func (s *Registry) ServeCreate(w http.ResponseWriter, r *request.Request) error {
+	obj, err := r.Read(w, s.Codecs)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request.Request) error {
 		return s.serveReview(w, r, obj)
 	}
 	m := kinds.MetaOf(obj)
-	s.paceCreate(r.Request, m.GetName())
+	s.Pace(r.Request, m.GetName())
 	if m.GetResourceVersion() != "" && !r.DryRun() {
 		return apierror.Failed("resourceVersion should not be set on objects to be created")
 	}
@@ -39,19 +40,19 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request.Request) error {
 		kinds.SetStatus(obj, nil)
 	}
 	warnFinalizers(r.Kind, w, m, nil)
-	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.webhooks.Admit(w, r))
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.Webhooks.Admit(w, r))
 	if err != nil {
 		return err
 	}
-	return s.out.Record(w, r, http.StatusCreated, rec)
+	return s.Out.Record(w, r, http.StatusCreated, rec)
 }
 
 // createMissing creates the object of an update or apply, for which the user needs the right to
 // create as well. It returns done=false if a concurrent request created it first.
-func (s *Server) createMissing(w http.ResponseWriter, r *request.Request, obj runtime.Object) (done bool, err error) {
+func (s *Registry) createMissing(w http.ResponseWriter, r *request.Request, obj runtime.Object) (done bool, err error) {
 	create := access.AttributesOf(r.Request)
 	create.Verb = "create"
-	if err := s.access.Authorize(access.UserOf(r.Context()), create); err != nil {
+	if err := s.Access.Authorize(access.UserOf(r.Context()), create); err != nil {
 		return true, err
 	}
 	if r.Kind.Status {
@@ -59,18 +60,18 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request.Request, obj ru
 	}
 	kinds.MetaOf(obj).SetResourceVersion("")
 	warnFinalizers(r.Kind, w, kinds.MetaOf(obj), nil)
-	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.webhooks.Admit(w, r))
+	rec, err := s.create(r.Kind, r.Namespace, obj, r.DryRun(), s.Webhooks.Admit(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	return true, s.out.Record(w, r, http.StatusCreated, rec)
+	return true, s.Out.Record(w, r, http.StatusCreated, rec)
 }
 
 // create stores a new object and takes ownership of it.
-func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
+func (s *Registry) create(k *kinds.Kind, namespace string, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
 	m := kinds.MetaOf(obj)
 	if err := setNamespace(m, namespace); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	m.SetSelfLink("")
 	var err error
 	if by != nil {
-		if obj, err = s.ownership.Updated(k, "", k.Blank(), obj, by.Request.Updater()); err != nil {
+		if obj, err = s.Ownership.Updated(k, "", k.Blank(), obj, by.Request.Updater()); err != nil {
 			return nil, err
 		}
 	}
@@ -96,13 +97,13 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 		recordRequester(csr, access.UserOf(by.Request.Context()))
 	}
 	m = kinds.MetaOf(obj)
-	if s.opts.NoControllers {
+	if s.NoControllers {
 		protectVolume(obj)
 	}
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {
-			m.SetName(generatedBase(m.GetGenerateName()) + s.newSuffix())
+			m.SetName(GeneratedBase(m.GetGenerateName()) + s.Names.Suffix())
 		}
 		next := obj
 		if svc, ok := obj.(*corev1.Service); ok {
@@ -118,9 +119,9 @@ func (s *Server) create(k *kinds.Kind, namespace string, obj runtime.Object, dry
 	}
 }
 
-func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
+func (s *Registry) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *admission.Admission) (*kinds.Record, error) {
 	m := kinds.MetaOf(obj)
-	m.SetUID(types.UID(s.newUID()))
+	m.SetUID(types.UID(s.Names.UID()))
 	m.SetCreationTimestamp(kinds.Now())
 	if !dry { // a dry run keeps it
 		m.SetResourceVersion("")
@@ -146,7 +147,7 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 		accepted = kinds.StartDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
 		s.establish(accepted, m.GetCreationTimestamp())
 		var err error
-		if defined, err = kinds.Serving(accepted, s.definitions, s.opts.Schemas); err != nil {
+		if defined, err = kinds.Serving(accepted, s.definitions, s.Schemas); err != nil {
 			return nil, err
 		}
 	}
@@ -156,30 +157,30 @@ func (s *Server) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *ad
 	}
 	key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 	if dry {
-		if there := s.storage.Get(k, key); there != nil {
+		if there := s.Storage.Get(k, key); there != nil {
 			return nil, alreadyExists(k, there)
 		}
 		return kinds.NewUnstored(obj), nil
 	}
-	rec, ok, err := s.storage.CommitIf(k, key, nil, obj, func() error {
+	rec, ok, err := s.Storage.CommitIf(k, key, nil, obj, func() error {
 		return cmp.Or(s.checkActive(k, m), s.checkAllocated(k, obj, nil))
 	})
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, alreadyExists(k, s.storage.Get(k, key))
+		return nil, alreadyExists(k, s.Storage.Get(k, key))
 	}
 	if accepted != nil {
 		// As on the real server, the response is the definition before it is established. Its
 		// resource is served before a client can see that. If this commit fails, the write that
 		// came first has established it, or deleted it.
 		if defined != nil {
-			if err := s.define(defined); err != nil {
+			if err := s.Define(defined); err != nil {
 				return nil, apierrors.NewBadRequest(err.Error())
 			}
 		}
-		if _, ok := s.storage.Commit(k, key, rec, accepted); !ok && s.storage.Get(k, key) == nil && len(defined) > 0 {
+		if _, ok := s.Storage.Commit(k, key, rec, accepted); !ok && s.Storage.Get(k, key) == nil && len(defined) > 0 {
 			s.processGC(s.undefine(defined[0].Group, defined[0].Resource.Resource)...)
 		}
 	}
@@ -211,18 +212,18 @@ func setNamespace(m metav1.Object, namespace string) error {
 }
 
 // isActive is checkActive for callers that do not hold the storage lock.
-func (s *Server) isActive(k *kinds.Kind, m metav1.Object) error {
+func (s *Registry) isActive(k *kinds.Kind, m metav1.Object) error {
 	var err error
-	s.storage.Locked(func() { err = s.checkActive(k, m) })
+	s.Storage.Locked(func() { err = s.checkActive(k, m) })
 	return err
 }
 
 // checkActive rejects new objects in a namespace that does not exist or is terminating, and
 // those of a definition that is terminating. The caller must hold the storage lock, so that the answer stays true until
 // the commit.
-func (s *Server) checkActive(k *kinds.Kind, m metav1.Object) error {
+func (s *Registry) checkActive(k *kinds.Kind, m metav1.Object) error {
 	if !k.Builtin() {
-		if d := s.storage.Find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
+		if d := s.Storage.Find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
 			return apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
 		}
 	}
@@ -230,9 +231,9 @@ func (s *Server) checkActive(k *kinds.Kind, m metav1.Object) error {
 	if !k.Namespaced {
 		return nil
 	}
-	ns := s.storage.Find(s.namespaces, object.Key{Name: namespace})
+	ns := s.Storage.Find(s.namespaces, object.Key{Name: namespace})
 	switch {
-	case ns == nil && s.opts.AnyNamespace:
+	case ns == nil && s.AnyNamespace:
 	case ns == nil:
 		return kinds.NotFound(s.namespaces, namespace)
 	case ns.Meta.GetDeletionTimestamp() != nil:

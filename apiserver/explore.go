@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/recorded"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
@@ -251,11 +252,11 @@ func (o outcome) explain(s schedule) string {
 func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		recorded := newExploredT(t, x.Limit)
+		recorded := recorded.New(t, x.Limit)
 		server := Start(recorded, x.Server)
 		run := &explored{exploration: x, server: server, schedule: s}
 		server.plan = run.plan
-		recorded.do(func() { x.test(recorded, server) })
+		recorded.Do(func() { x.test(recorded, server) })
 		for _, c := range run.overwritten() {
 			recorded.Errorf("the change of another writer to %s %s, before write %d, was lost: it set the annotation %s. "+
 				"An update must have the resource version of the object that it was made from, and after a conflict the object must be read again",
@@ -265,12 +266,12 @@ func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 		if s != nil && x.SameState && !recorded.Failed() && result.dump != x.wanted {
 			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", lineDiff(x.wanted, result.dump))
 		}
-		recorded.end() // stops the programs and the server, so run is no longer used
-		if recorded.stuck {
-			panic(recorded.text()) // the bubble cannot end
+		recorded.End() // stops the programs and the server, so run is no longer used
+		if recorded.Stuck {
+			panic(recorded.Text()) // the bubble cannot end
 		}
-		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.text()
-		result.skipped = recorded.skipReason()
+		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.Text()
+		result.skipped = recorded.SkipReason()
 		if planned := s.writes(); result.skipped == "" && len(run.hit) < planned {
 			result.skipped = fmt.Sprintf("apiserver: %d of %d faults hit a write; the run made %d writes", len(run.hit), planned, run.writes)
 		}

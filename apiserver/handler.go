@@ -32,9 +32,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case first == "healthz" || first == "livez" || first == "readyz":
 		s.out.Raw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
 	case path == "version":
-		s.serveVersion(w, req)
+		s.discovery.ServeVersion(w, req)
 	case first == "openapi":
-		s.serveOpenAPI(w, req, rest)
+		s.discovery.ServeOpenAPI(w, req, rest)
 	case first == "tarn" && s.opts.Admin:
 		s.serveAdmin(w, req, rest)
 	case first == "api" || first == "apis":
@@ -44,13 +44,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			s.out.PageNotFound(w, req)
 			return
 		}
-		if s.serveDiscovery(w, req, path) {
+		if s.discovery.ServeGroups(w, req, path) {
 			s.requests.answered(req)
 			return
 		}
 		s.serveResource(w, req)
 	case path == "":
-		s.serveRoot(w, req)
+		s.discovery.ServeRoot(w, req)
 	default:
 		s.out.PageNotFound(w, req)
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver/internal/access"
 	"github.com/tarnproject/tarn/apiserver/internal/admission"
+	"github.com/tarnproject/tarn/apiserver/internal/certificate"
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"github.com/tarnproject/tarn/apiserver/internal/discovery"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
@@ -46,6 +48,7 @@ type Server struct {
 	out        *response.Responder
 	names      *registry.Names
 	registry   *registry.Registry
+	discovery  *discovery.Discovery
 	features   request.ListFeatures
 	webhooks   *admission.Webhooks
 	standstill standstill
@@ -84,6 +87,7 @@ func New(opts Options) (*Server, error) {
 		names: registry.NewNames(opts.Seed), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
 	s.out = response.New(s.codecs, opts.Logger, s.requests.answered)
+	s.discovery = discovery.New(s.catalog, s.codecs, s.out)
 	s.features = request.ListFeatures{Streaming: !opts.NoStreamingLists, Sharding: !opts.NoSharding}
 	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.names.UID, s.requests.denied)
 	s.catalog.Put(kinds.Builtins(opts.Strict)...)
@@ -127,7 +131,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.address, s.hosts = opts.Address, hostcheck.Listening(opts.Address, opts.AllowedHosts)
 	if opts.TLS {
-		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
+		if s.tls, s.authority, err = certificate.New(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
 			return nil, fmt.Errorf("apiserver: creating certificate: %w", err)
 		}

@@ -1,4 +1,4 @@
-package apiserver
+package discovery
 
 import (
 	"crypto/sha256"
@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveDiscovery serves legacy and aggregated discovery. It returns false if the path is
+// ServeGroups serves legacy and aggregated discovery. It returns false if the path is
 // not a discovery path.
-func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path string) bool {
+func (s *Discovery) ServeGroups(w http.ResponseWriter, req *http.Request, path string) bool {
 	parts := strings.Split(path, "/")
 	core := parts[0] == "api"
 	if len(parts) > 3 || core && len(parts) > 2 {
@@ -75,7 +75,7 @@ var groupOrder = strings.Fields(`
 	coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io`)
 
 // discovered returns the kinds in the order of discovery.
-func (s *Server) discovered() []*kinds.Kind {
+func (s *Discovery) discovered() []*kinds.Kind {
 	rank := func(k *kinds.Kind) int {
 		if i := slices.Index(groupOrder, k.Group); i >= 0 {
 			return i
@@ -88,7 +88,7 @@ func (s *Server) discovered() []*kinds.Kind {
 }
 
 // groups returns the API groups with their versions, the preferred one first.
-func (s *Server) groups() (groups []metav1.APIGroup) {
+func (s *Discovery) groups() (groups []metav1.APIGroup) {
 	for _, k := range s.discovered() {
 		gv := k.GVK().GroupVersion()
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
@@ -151,7 +151,7 @@ func verbsOfSubresource(name string) metav1.Verbs {
 	return metav1.Verbs{"get", "patch", "update"}
 }
 
-func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep codec.Representation, gv schema.GroupVersion) {
+func (s *Discovery) serveResources(w http.ResponseWriter, req *http.Request, rep codec.Representation, gv schema.GroupVersion) {
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
 	}
@@ -199,7 +199,7 @@ func inOrder(k *kinds.Kind, subs map[string]schema.GroupVersionKind) []string {
 }
 
 // serveAggregated serves aggregated discovery of /api or /apis.
-func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep codec.Representation, core bool) {
+func (s *Discovery) serveAggregated(w http.ResponseWriter, req *http.Request, rep codec.Representation, core bool) {
 	list := s.aggregated(core)
 	raw, err := s.codecs.Encode(codec.Representation{}, list)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep c
 	s.out.Raw(w, req, contentType, http.StatusOK, raw)
 }
 
-func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
+func (s *Discovery) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{APIVersion: apidiscoveryv2.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"},
 		Items:    []apidiscoveryv2.APIGroupDiscovery{},

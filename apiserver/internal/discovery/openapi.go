@@ -1,4 +1,4 @@
-package apiserver
+package discovery
 
 import (
 	"encoding/json"
@@ -15,14 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-func (s *Server) serveVersion(w http.ResponseWriter, req *http.Request) {
+// ServeVersion serves /version.
+func (s *Discovery) ServeVersion(w http.ResponseWriter, req *http.Request) {
 	s.out.JSON(w, req, version.Info{
 		Major: kinds.ServedMajor, Minor: kinds.ServedMinor, GitVersion: "v" + kinds.ServedMajor + "." + kinds.ServedMinor + ".0+tarn", GitTreeState: "clean",
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 }
 
-func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
+// ServeRoot serves the list of paths.
+func (s *Discovery) ServeRoot(w http.ResponseWriter, req *http.Request) {
 	paths := []string{"/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
 	for _, g := range s.groups() {
 		for _, v := range g.Versions {
@@ -38,10 +40,10 @@ func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
 // requests.
 const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 
-// serveOpenAPI serves OpenAPI v3 documents. They describe custom resources with a schema, and
+// ServeOpenAPI serves OpenAPI v3 documents. They describe custom resources with a schema, and
 // the types of built-in kinds. The operations of kinds without a schema declare only server-side
 // field validation, so that kubectl does not validate on the client.
-func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
+func (s *Discovery) ServeOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
 	info := map[string]any{"title": "tarn", "version": "v" + kinds.ServedMajor + "." + kinds.ServedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
 	case path == "v2" && strings.Contains(req.Header.Get("Accept"), "protobuf"):

@@ -1,4 +1,4 @@
-package apiserver
+package certificate
 
 import (
 	"crypto/ecdsa"
@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// newCertificate creates a self-signed certificate for addr, the given hosts and loopback.
+// New creates a self-signed certificate for addr, the given hosts and loopback.
 // It also returns the certificate in PEM, for clients to trust.
-func newCertificate(addr net.Addr, hosts []string) (*tls.Config, []byte, error) {
+func New(addr net.Addr, hosts []string) (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,6 @@
-package apiserver
+// Package recorded runs parts of a test and records how they fail, instead of failing the test. [T] is the
+// testing.TB of one run.
+package recorded
 
 import (
 	"cmp"
@@ -12,23 +14,23 @@ import (
 	"time"
 )
 
-// exploredT is the TB of one run of an exploration. It records failures instead of failing
+// T is the TB of one run of an exploration. It records failures instead of failing
 // the test, so that Explore can report them together with the schedule.
-type exploredT struct {
+type T struct {
 	testing.TB
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	mu       sync.Mutex // guards the rest
 	failed   bool
-	stuck    bool // a program did not return
+	Stuck    bool // a program did not return
 	skipped  bool
 	lines    []string
 	cleanups []func()
 }
 
-// text returns what the run reported if it failed.
-func (t *exploredT) text() string {
+// Text returns what the run reported if it failed.
+func (t *T) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.failed {
@@ -37,8 +39,8 @@ func (t *exploredT) text() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// do calls f in a goroutine, so that Fatal can end it, and records a panic.
-func (t *exploredT) do(f func()) {
+// Do calls f in a goroutine, so that Fatal can end it, and records a panic.
+func (t *T) Do(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -52,16 +54,17 @@ func (t *exploredT) do(f func()) {
 	<-done
 }
 
-func newExploredT(t testing.TB, limit time.Duration) *exploredT {
+// New returns a TB whose context ends after a limit.
+func New(t testing.TB, limit time.Duration) *T {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test took longer than ExploreOptions.Limit, %v", limit))
-	return &exploredT{TB: t, ctx: ctx, cancel: cancel}
+	return &T{TB: t, ctx: ctx, cancel: cancel}
 }
 
 // Context implements [testing.TB]. The context ends at the limit, or before the cleanups run.
-func (t *exploredT) Context() context.Context { return t.ctx }
+func (t *T) Context() context.Context { return t.ctx }
 
-// end ends the context and runs the cleanups, the last one first.
-func (t *exploredT) end() {
+// End ends the context and runs the cleanups, the last one first.
+func (t *T) End() {
 	t.cancel()
 	for {
 		t.mu.Lock()
@@ -73,18 +76,18 @@ func (t *exploredT) end() {
 		f := t.cleanups[n]
 		t.cleanups = t.cleanups[:n]
 		t.mu.Unlock()
-		t.do(f)
+		t.Do(f)
 	}
 }
 
 // Cleanup implements [testing.TB].
-func (t *exploredT) Cleanup(f func()) {
+func (t *T) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cleanups = append(t.cleanups, f)
 }
 
-func (t *exploredT) add(failed bool, text string) {
+func (t *T) add(failed bool, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed = t.failed || failed
@@ -93,67 +96,67 @@ func (t *exploredT) add(failed bool, text string) {
 	}
 }
 
-// leaked records that a program did not return.
-func (t *exploredT) leaked() {
+// Leaked records that a program did not return.
+func (t *T) Leaked() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stuck = true
+	t.Stuck = true
 }
 
 // Log implements [testing.TB].
-func (t *exploredT) Log(args ...any) { t.add(false, fmt.Sprintln(args...)) }
+func (t *T) Log(args ...any) { t.add(false, fmt.Sprintln(args...)) }
 
 // Logf implements [testing.TB].
-func (t *exploredT) Logf(format string, args ...any) { t.add(false, fmt.Sprintf(format, args...)) }
+func (t *T) Logf(format string, args ...any) { t.add(false, fmt.Sprintf(format, args...)) }
 
 // Fail implements [testing.TB].
-func (t *exploredT) Fail() { t.add(true, "") }
+func (t *T) Fail() { t.add(true, "") }
 
 // FailNow implements [testing.TB].
-func (t *exploredT) FailNow() {
+func (t *T) FailNow() {
 	t.Fail()
 	runtime.Goexit()
 }
 
 // Error implements [testing.TB].
-func (t *exploredT) Error(args ...any) { t.add(true, fmt.Sprintln(args...)) }
+func (t *T) Error(args ...any) { t.add(true, fmt.Sprintln(args...)) }
 
 // Errorf implements [testing.TB].
-func (t *exploredT) Errorf(format string, args ...any) { t.add(true, fmt.Sprintf(format, args...)) }
+func (t *T) Errorf(format string, args ...any) { t.add(true, fmt.Sprintf(format, args...)) }
 
 // Fatal implements [testing.TB].
-func (t *exploredT) Fatal(args ...any) {
+func (t *T) Fatal(args ...any) {
 	t.Error(args...)
 	runtime.Goexit()
 }
 
 // Fatalf implements [testing.TB].
-func (t *exploredT) Fatalf(format string, args ...any) {
+func (t *T) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	runtime.Goexit()
 }
 
 // Failed implements [testing.TB].
-func (t *exploredT) Failed() bool {
+func (t *T) Failed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
 }
 
 // Skip implements [testing.TB].
-func (t *exploredT) Skip(args ...any) {
+func (t *T) Skip(args ...any) {
 	t.Log(args...)
 	t.SkipNow()
 }
 
 // Skipf implements [testing.TB].
-func (t *exploredT) Skipf(format string, args ...any) {
+func (t *T) Skipf(format string, args ...any) {
 	t.Logf(format, args...)
 	t.SkipNow()
 }
 
 // SkipNow implements [testing.TB].
-func (t *exploredT) SkipNow() {
+func (t *T) SkipNow() {
 	t.mu.Lock()
 	t.skipped = true
 	t.mu.Unlock()
@@ -161,10 +164,10 @@ func (t *exploredT) SkipNow() {
 }
 
 // Skipped implements [testing.TB].
-func (t *exploredT) Skipped() bool { return t.skipReason() != "" }
+func (t *T) Skipped() bool { return t.SkipReason() != "" }
 
-// skipReason returns what the test logged if it skipped the rest of itself.
-func (t *exploredT) skipReason() string {
+// SkipReason returns what the test logged if it skipped the rest of itself.
+func (t *T) SkipReason() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.skipped || t.failed {

@@ -3,6 +3,7 @@ package kinds
 // Encoding is a wire format.
 type Encoding uint8
 
+// The wire formats, and their number.
 const (
 	JSON Encoding = iota
 	Protobuf

@@ -37,6 +37,7 @@
 // The package has the server and what tests need of it: options, faults, processes, exploring, dumps. What a
 // Kubernetes API is stands in packages below apiserver/internal, each of which imports only earlier ones:
 //
+//	special    what differs for single built-in kinds: Rules
 //	kinds      what is served: Kind, Catalog, Record
 //	storage    objects and the history of their changes: Storage, Page, Watcher
 //	codec      encodings: Codecs, Representation;  table: tables for kubectl

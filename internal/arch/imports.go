@@ -40,7 +40,8 @@ var table = map[string][]string{
 	"apiserver": {"object", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "ownership", rooms + "admission", rooms + "registry", rooms + "discovery", rooms + "memory", rooms + "certificate", rooms + "recorded"},
 	// The rooms of the server, lower ones first: the output of one is the input of the next.
 	rooms + "apierror":    {},
-	rooms + "kinds":       {"object", "apiserver/builtin", rooms + "apierror"},
+	rooms + "special":     {},
+	rooms + "kinds":       {"object", "apiserver/builtin", rooms + "apierror", rooms + "special"},
 	rooms + "storage":     {"object", rooms + "apierror", rooms + "kinds"},
 	rooms + "codec":       {rooms + "apierror", rooms + "kinds", rooms + "storage"},
 	rooms + "table":       {rooms + "kinds", rooms + "storage", rooms + "codec"},
@@ -50,7 +51,7 @@ var table = map[string][]string{
 	rooms + "patch":       {rooms + "kinds"},
 	rooms + "ownership":   {"apiserver/builtin", rooms + "apierror", rooms + "kinds"},
 	rooms + "admission":   {"object", "apiserver/builtin", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "patch"},
-	rooms + "registry":    {"object", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "patch", rooms + "ownership", rooms + "admission"},
+	rooms + "registry":    {"object", "apiserver/builtin", rooms + "apierror", rooms + "special", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "patch", rooms + "ownership", rooms + "admission"},
 	rooms + "discovery":   {"apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "codec", rooms + "response"},
 	rooms + "memory":      {},
 	rooms + "certificate": {},

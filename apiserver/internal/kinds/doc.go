@@ -3,7 +3,7 @@
 // CustomResourceDefinition ([Definition]) with an optional [Schema].
 //
 // [Record] is one version of one object of a kind, as storage keeps it. A record is stored in one
-// version of its resource; a Kind presents it in its own. What the generic path must know of single
-// built-in kinds is here too: their conversions, initial status, generations and selectable fields.
-// Their defaults and validation are in package apiserver/builtin.
+// version of its resource; a Kind presents it in its own. Lists of built-in kinds with a property, such as
+// a scale, are here, and their conversions and selectable fields. What else differs for one of them is in
+// package special, and defaults and validation are in package apiserver/builtin.
 package kinds

@@ -3,10 +3,8 @@ package kinds
 import (
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,56 +106,6 @@ func (k *Kind) HasGeneration() bool {
 	}
 	_, has := reflect.TypeOf(k.Empty()).Elem().FieldByName("Spec")
 	return has || k.Group == "admissionregistration.k8s.io" || k.Kind == "EndpointSlice" || k.Kind == "PodTemplate" || k.Kind == "PriorityClass"
-}
-
-// Normalise applies the effects that conversion has on the real server.
-func Normalise(obj runtime.Object) {
-	if ns, ok := obj.(*corev1.Namespace); ok && ns.Name != "" {
-		if ns.Labels == nil {
-			ns.Labels = map[string]string{}
-		}
-		ns.Labels[corev1.LabelMetadataName] = ns.Name
-	}
-	secret, ok := obj.(*corev1.Secret)
-	if !ok {
-		return
-	}
-	if secret.Type == "" {
-		secret.Type = corev1.SecretTypeOpaque
-	}
-	for name, text := range secret.StringData {
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		secret.Data[name] = []byte(text)
-	}
-	secret.StringData = nil
-}
-
-// SetInitialPhase sets the status that the real server sets on creation.
-func SetInitialPhase(obj runtime.Object) {
-	switch o := obj.(type) {
-	case *corev1.Pod:
-		if o.Status.Phase == "" {
-			o.Status.Phase = corev1.PodPending
-		}
-	case *corev1.Namespace:
-		if o.Status.Phase == "" {
-			o.Status.Phase = corev1.NamespaceActive
-		}
-		if !slices.Contains(o.Spec.Finalizers, corev1.FinalizerKubernetes) {
-			o.Spec.Finalizers = append(o.Spec.Finalizers, corev1.FinalizerKubernetes)
-		}
-	case *corev1.PersistentVolume:
-		if o.Status.Phase == "" {
-			at := Now()
-			o.Status.Phase, o.Status.LastPhaseTransitionTime = corev1.VolumePending, &at
-		}
-	case *corev1.PersistentVolumeClaim:
-		if o.Status.Phase == "" {
-			o.Status.Phase = corev1.ClaimPending
-		}
-	}
 }
 
 // Now returns the current time in the precision of metav1.Time.

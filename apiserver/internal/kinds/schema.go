@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"fmt"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -46,7 +47,7 @@ type Schema interface {
 
 // Admit defaults a decoded object, and prunes that of a custom resource.
 func (k *Kind) Admit(obj runtime.Object) error {
-	Normalise(obj)
+	special.Of(obj).Normalise(obj)
 	if k.Strict {
 		builtin.Default(obj)
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/apierror"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"github.com/tarnproject/tarn/object"
-	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -93,12 +92,13 @@ func (s *Registry) create(k *kinds.Kind, namespace string, obj runtime.Object, d
 	if obj, err = by.Change(nil, obj); err != nil {
 		return nil, err
 	}
-	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
-		recordRequester(csr, access.UserOf(by.Request.Context()))
-	}
 	m = kinds.MetaOf(obj)
-	if s.NoControllers {
-		protectVolume(obj)
+	rules := special.Of(obj)
+	if by != nil {
+		rules.Request(obj, access.UserOf(by.Request.Context()))
+	}
+	if finalizer := rules.Protection(); finalizer != "" && s.NoControllers { // a controller removes it
+		m.SetFinalizers(with(m.GetFinalizers(), finalizer))
 	}
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
@@ -129,8 +129,9 @@ func (s *Registry) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *
 	if k.HasGeneration() && !(k.Typed && k.Kind == "CSIDriver") { // whose first change makes it 1
 		m.SetGeneration(1)
 	}
-	kinds.Normalise(obj)
-	kinds.SetInitialPhase(obj)
+	rules := special.Of(obj)
+	rules.Normalise(obj)
+	rules.Start(obj)
 	if err := s.manage(k, obj, nil); err != nil {
 		return nil, err
 	}
@@ -244,22 +245,4 @@ func (s *Registry) checkActive(k *kinds.Kind, m metav1.Object) error {
 		return err
 	}
 	return nil
-}
-
-// protectVolume adds the finalizer that keeps a volume, claim or attributes class in use, as the
-// admission plugin StorageObjectInUseProtection does. kube-controller-manager removes it.
-func protectVolume(obj runtime.Object) {
-	finalizer := ""
-	switch obj.(type) {
-	case *corev1.PersistentVolume:
-		finalizer = "kubernetes.io/pv-protection"
-	case *corev1.PersistentVolumeClaim:
-		finalizer = "kubernetes.io/pvc-protection"
-	case *storagev1.VolumeAttributesClass:
-		finalizer = "kubernetes.io/vac-protection"
-	default:
-		return
-	}
-	m := kinds.MetaOf(obj)
-	m.SetFinalizers(with(m.GetFinalizers(), finalizer))
 }

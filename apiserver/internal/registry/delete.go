@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"net/http"
 	"net/url"
 	"slices"
@@ -143,8 +144,7 @@ func (s *Registry) delete(k *kinds.Kind, seen *kinds.Record, opts *metav1.Delete
 // deleteOne is delete without garbage collection. It returns the writes to process. Pods are
 // marked before they are removed, as on the real server, so that watches see both.
 func (s *Registry) deleteOne(k *kinds.Kind, seen *kinds.Record, opts *metav1.DeleteOptions) (rec *kinds.Record, removed bool, more []gcItem, err error) {
-	_, pod := seen.Obj.(*corev1.Pod)
-	return s.markOrRemove(k, seen, opts, pod)
+	return s.markOrRemove(k, seen, opts, special.Of(seen.Obj).MarkedFirst())
 }
 
 // betweenWrites is the time between the marking and the removal of a pod with
@@ -167,8 +167,9 @@ func (s *Registry) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.
 			return nil, false, nil, err
 		}
 		finalizers := s.finalizersFor(k, old, opts)
-		grace := gracePeriod(old.Obj, opts)
-		remove := len(finalizers) == 0 && grace == 0 && !staysMarked(old.Obj)
+		rules := special.Of(old.Obj)
+		grace := rules.GracePeriod(old.Obj, opts)
+		remove := len(finalizers) == 0 && grace == 0 && !rules.StaysMarked(old.Obj)
 		if len(opts.DryRun) > 0 {
 			if remove && !markFirst {
 				return old, true, nil, nil
@@ -202,14 +203,6 @@ func (s *Registry) markOrRemove(k *kinds.Kind, seen *kinds.Record, opts *metav1.
 	}
 }
 
-// staysMarked reports whether a deletion does not remove an object that has no finalizers. The
-// first deletion of a namespace only marks it, so that nothing is created in it while its
-// content is deleted.
-func staysMarked(obj runtime.Object) bool {
-	ns, ok := obj.(*corev1.Namespace)
-	return ok && (ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) > 0)
-}
-
 // terminated reports whether an object is marked for deletion without a grace period.
 func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
 
@@ -232,17 +225,12 @@ func (s *Registry) marked(k *kinds.Kind, old *kinds.Record, finalizers []string,
 		m.SetDeletionTimestamp(&at)
 		m.SetDeletionGracePeriodSeconds(&grace)
 	}
-	switch o := next.(type) {
-	case *corev1.Namespace:
-		o.Status.Phase = corev1.NamespaceTerminating
-		o.DeletionGracePeriodSeconds = nil
-	case *unstructured.Unstructured:
-		if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.Meta.GetDeletionTimestamp() == nil {
-			// The real server marks definitions in code of their own.
-			m.SetGeneration(old.Meta.GetGeneration())
-			m.SetDeletionGracePeriodSeconds(nil)
-			kinds.TerminateDefinition(o, kinds.Now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
-		}
+	special.Of(next).Mark(next)
+	if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.Meta.GetDeletionTimestamp() == nil {
+		// The real server marks definitions in code of their own.
+		m.SetGeneration(old.Meta.GetGeneration())
+		m.SetDeletionGracePeriodSeconds(nil)
+		kinds.TerminateDefinition(next.(*unstructured.Unstructured), kinds.Now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 	}
 	return next
 }
@@ -273,25 +261,6 @@ func checkPreconditions(k *kinds.Kind, rec *kinds.Record, p *metav1.Precondition
 // the kind here, not the resource.
 func deletePreconditionFailed(k *kinds.Kind, rec *kinds.Record, format string, args ...any) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, rec.Key.Name, fmt.Errorf(format, args...))
-}
-
-// gracePeriod returns the grace period in seconds. Only pods that are assigned to a node
-// and not finished have one.
-func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return 0
-	}
-	if opts.GracePeriodSeconds != nil {
-		if *opts.GracePeriodSeconds < 0 {
-			return 1
-		}
-		return *opts.GracePeriodSeconds
-	}
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
-	}
-	return corev1.DefaultTerminationGracePeriodSeconds
 }
 
 // finalizersFor returns the object's finalizers plus those that its deletion needs. A

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -165,7 +165,7 @@ func (s *Registry) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Objec
 			}
 		}
 	}
-	if m := kinds.MetaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
+	if m := kinds.MetaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !special.Of(next).StaysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
 		last, ok := s.Storage.Commit(k, old.Key, old, nil)
@@ -222,13 +222,11 @@ func (s *Registry) prepare(k *kinds.Kind, subresource string, old *kinds.Record,
 		if k == s.definitions && !kinds.HasStoredVersions(next) {
 			kinds.SetStatus(next, before.DeepCopyObject())
 		}
-		if ns, ok := next.(*corev1.Namespace); ok { // as in an update by a client
-			ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
-		}
+		special.Of(next).Keep(everything, next, before)
 	} else {
 		next = mergeWrite(k, subresource, before, next)
 		m = kinds.MetaOf(next)
-		if err := checkSigningRequest(subresource, next, before); err != nil {
+		if err := special.Of(next).Check(subresource, next, before); err != nil {
 			return nil, err
 		}
 	}
@@ -236,7 +234,7 @@ func (s *Registry) prepare(k *kinds.Kind, subresource string, old *kinds.Record,
 		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.Key.Name, field.ErrorList{field.Forbidden(
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
-	kinds.Normalise(next)
+	special.Of(next).Normalise(next)
 	if subresource != "status" {
 		if err := s.manage(k, next, before); err != nil {
 			return nil, err

@@ -1,17 +1,48 @@
-package registry
+package special
 
 import (
 	"bytes"
 	"fmt"
 	"slices"
 
-	"github.com/tarnproject/tarn/apiserver/internal/access"
-	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// signingRequest has the rules of CertificateSigningRequests.
+type signingRequest struct{ Plain }
+
+// Request implements [Rules].
+func (signingRequest) Request(obj runtime.Object, by *authenticationv1.UserInfo) {
+	recordRequester(obj.(*certificatesv1.CertificateSigningRequest), by)
+}
+
+// Keep implements [Rules].
+func (signingRequest) Keep(subresource string, next, old runtime.Object) {
+	if subresource == "" {
+		next.(*certificatesv1.CertificateSigningRequest).Spec = old.(*certificatesv1.CertificateSigningRequest).Spec
+	}
+}
+
+// Copy implements [Rules].
+func (signingRequest) Copy(subresource string, to, from runtime.Object, _ bool) {
+	if subresource == "approval" {
+		to.(*certificatesv1.CertificateSigningRequest).Status.Conditions = from.(*certificatesv1.CertificateSigningRequest).Status.Conditions
+	}
+}
+
+// Settle implements [Rules].
+func (signingRequest) Settle(subresource string, next, old runtime.Object) {
+	csr, was := next.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest)
+	if subresource == "status" {
+		keepApproval(csr, was)
+	}
+	dateConditions(csr, was)
+}
 
 // indices returns where the conditions of a type are.
 func indices(csr *certificatesv1.CertificateSigningRequest, of certificatesv1.RequestConditionType) (at []int) {
@@ -24,7 +55,7 @@ func indices(csr *certificatesv1.CertificateSigningRequest, of certificatesv1.Re
 }
 
 // recordRequester sets the user who creates a CertificateSigningRequest.
-func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *access.User) {
+func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *authenticationv1.UserInfo) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = u.Username, u.UID, slices.Clone(u.Groups), nil
 	for key, values := range u.Extra {
 		if csr.Spec.Extra == nil {
@@ -35,7 +66,7 @@ func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *access.Us
 }
 
 // keepApproval restores the conditions that only the approval subresource changes. Added
-// and removed ones are left for checkSigningRequest.
+// and removed ones are left for Check.
 func keepApproval(csr, before *certificatesv1.CertificateSigningRequest) {
 	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied} {
 		is, was := indices(csr, t), indices(before, t)
@@ -53,10 +84,10 @@ func dateConditions(csr, before *certificatesv1.CertificateSigningRequest) {
 	for i := range csr.Status.Conditions {
 		c := &csr.Status.Conditions[i]
 		if c.LastUpdateTime.IsZero() {
-			c.LastUpdateTime = kinds.Now()
+			c.LastUpdateTime = metav1.Now().Rfc3339Copy()
 		}
 		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = kinds.Now()
+			c.LastTransitionTime = metav1.Now().Rfc3339Copy()
 			for _, was := range before.Status.Conditions {
 				if was.Type == c.Type && was.Status == c.Status && !was.LastTransitionTime.IsZero() {
 					c.LastTransitionTime = was.LastTransitionTime
@@ -67,13 +98,10 @@ func dateConditions(csr, before *certificatesv1.CertificateSigningRequest) {
 	}
 }
 
-// checkSigningRequest rejects changes of a CertificateSigningRequest that the subresource
-// does not allow. Other objects pass.
-func checkSigningRequest(subresource string, next, before runtime.Object) error {
-	csr, ok := next.(*certificatesv1.CertificateSigningRequest)
-	if !ok {
-		return nil
-	}
+// Check implements [Rules]. It rejects changes of the conditions and the certificate that the subresource does
+// not allow.
+func (signingRequest) Check(subresource string, next, before runtime.Object) error {
+	csr := next.(*certificatesv1.CertificateSigningRequest)
 	was := before.(*certificatesv1.CertificateSigningRequest)
 	conditions := field.NewPath("status", "conditions")
 	var errs field.ErrorList

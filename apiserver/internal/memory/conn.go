@@ -74,119 +74,112 @@ func (Addr) Network() string { return "memory" }
 // String implements [net.Addr].
 func (Addr) String() string { return "memory" }
 
-// pipe is one direction of a connection. Readers and writers serialize on channels instead
-// of mutexes, because testing/synctest does not treat a goroutine blocked on a mutex as
-// durably blocked.
+// pipe is one direction of a connection. Everything that blocks waits for changed, which testing/synctest
+// treats as durably blocked, unlike a goroutine that waits for a mutex.
 type pipe struct {
-	mu       sync.Mutex // guards held, ended, cut
-	held     []byte
-	ended    bool // the write end is closed
-	cut      bool // the read end is closed
-	readable chan struct{}
-	writable chan struct{}
-	writing  chan struct{} // held by the current writer
-	reads    deadline
-	writes   deadline
+	mu            sync.Mutex // guards the rest, never while a call waits
+	changed       sync.Cond
+	held          []byte
+	ended         bool // the write end is closed
+	cut           bool // the read end is closed
+	writing       bool // a write is in progress
+	reads, writes deadline
+}
+
+// deadline is when the calls at one end of a pipe fail.
+type deadline struct {
+	timer  *time.Timer
+	passed bool
 }
 
 func newPipe() *pipe {
-	return &pipe{
-		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), writing: make(chan struct{}, 1),
-		reads: newDeadline(), writes: newDeadline(),
-	}
+	p := new(pipe)
+	p.changed.L = &p.mu
+	return p
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+// change calls f with the lock, and then all waiting calls check again.
+func (p *pipe) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	p.changed.Broadcast()
+}
+
+// setDeadline moves a deadline, also for calls that already wait. The zero time means none.
+func (p *pipe) setDeadline(d *deadline, t time.Time) {
+	p.change(func() {
+		if d.timer != nil {
+			d.timer.Stop()
+		}
+		left := time.Until(t)
+		if d.timer, d.passed = nil, !t.IsZero() && left <= 0; t.IsZero() || d.passed {
+			return
+		}
+		var timer *time.Timer
+		timer = time.AfterFunc(left, func() { p.change(func() { d.passed = d.passed || d.timer == timer }) })
+		d.timer = timer
+	})
 }
 
 func (p *pipe) read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
-		passed := p.reads.wait()
-		p.mu.Lock()
 		switch {
-		case isClosed(passed):
-			p.mu.Unlock()
+		case p.reads.passed:
 			return 0, os.ErrDeadlineExceeded
 		case p.cut:
-			p.mu.Unlock()
 			return 0, net.ErrClosed
 		case len(p.held) > 0:
 			n := copy(b, p.held)
 			p.held = p.held[n:]
-			if len(p.held) > 0 || p.ended {
-				signal(p.readable)
-			}
-			p.mu.Unlock()
-			signal(p.writable)
+			p.changed.Broadcast()
 			return n, nil
 		case p.ended:
-			p.mu.Unlock()
-			signal(p.readable)
 			return 0, io.EOF
-		}
-		p.mu.Unlock()
-		if len(b) == 0 {
+		case len(b) == 0:
 			return 0, nil
 		}
-		select {
-		case <-p.readable:
-		case <-passed:
-		}
+		p.changed.Wait()
 	}
 }
 
 func (p *pipe) write(b []byte) (n int, err error) {
-	p.writing <- struct{}{}
-	defer func() { <-p.writing }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.writing {
+		p.changed.Wait()
+	}
+	p.writing = true
+	defer func() {
+		p.writing = false
+		p.changed.Broadcast()
+	}()
 	for len(b) > 0 {
-		passed := p.writes.wait()
-		p.mu.Lock()
+		room := pipeSize - len(p.held)
 		switch {
 		case p.ended || p.cut:
-			p.mu.Unlock()
 			return n, io.ErrClosedPipe
-		case isClosed(passed):
-			p.mu.Unlock()
+		case p.writes.passed:
 			return n, os.ErrDeadlineExceeded
-		}
-		if room := pipeSize - len(p.held); room > 0 {
+		case room > 0:
 			some := b[:min(room, len(b))]
 			p.held = append(p.held, some...)
 			b = b[len(some):]
 			n += len(some)
-			p.mu.Unlock()
-			signal(p.readable)
-			continue
-		}
-		p.mu.Unlock()
-		select {
-		case <-p.writable:
-		case <-passed:
+			p.changed.Broadcast()
+		default:
+			p.changed.Wait()
 		}
 	}
 	return n, nil
 }
 
 // end closes the write end, stop the read end.
-func (p *pipe) end() {
-	p.mu.Lock()
-	p.ended = true
-	p.mu.Unlock()
-	signal(p.readable)
-	signal(p.writable)
-}
+func (p *pipe) end() { p.change(func() { p.ended = true }) }
 
-func (p *pipe) stop() {
-	p.mu.Lock()
-	p.cut, p.held = true, nil
-	p.mu.Unlock()
-	signal(p.readable)
-	signal(p.writable)
-}
+func (p *pipe) stop() { p.change(func() { p.cut, p.held = true, nil }) }
 
 // Conn is one end of a connection.
 type Conn struct {
@@ -205,8 +198,8 @@ func (c *Conn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (c *Conn) Close() error {
 	c.out.end()
 	c.in.stop()
-	c.in.reads.set(time.Time{})
-	c.out.writes.set(time.Time{})
+	c.in.setDeadline(&c.in.reads, time.Time{})
+	c.out.setDeadline(&c.out.writes, time.Time{})
 	if c.OnClose != nil {
 		c.OnClose()
 	}
@@ -221,76 +214,19 @@ func (c *Conn) RemoteAddr() net.Addr { return Addr{} }
 
 // SetDeadline implements [net.Conn].
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.in.reads.set(t)
-	c.out.writes.set(t)
+	c.in.setDeadline(&c.in.reads, t)
+	c.out.setDeadline(&c.out.writes, t)
 	return nil
 }
 
 // SetReadDeadline implements [net.Conn].
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.in.reads.set(t)
+	c.in.setDeadline(&c.in.reads, t)
 	return nil
 }
 
 // SetWriteDeadline implements [net.Conn].
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.out.writes.set(t)
+	c.out.setDeadline(&c.out.writes, t)
 	return nil
-}
-
-// deadline closes a channel at a time that can be changed.
-type deadline struct{ *deadlineState }
-
-type deadlineState struct {
-	mu     sync.Mutex // guards the rest
-	timer  *time.Timer
-	times  int // number of set calls, so that a stale timer has no effect
-	passed chan struct{}
-}
-
-func newDeadline() deadline { return deadline{&deadlineState{passed: make(chan struct{})}} }
-
-func (d deadline) wait() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.passed
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// set moves the deadline, also for calls that already wait. The zero time means none.
-func (d deadline) set(t time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
-	if isClosed(d.passed) {
-		d.passed = make(chan struct{})
-	}
-	d.times++
-	if t.IsZero() {
-		return
-	}
-	left := time.Until(t)
-	if left <= 0 {
-		close(d.passed)
-		return
-	}
-	times := d.times
-	d.timer = time.AfterFunc(left, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.times == times {
-			close(d.passed)
-		}
-	})
 }

@@ -3,23 +3,15 @@ package codec
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Partial returns the metadata of an object.
 func Partial(rec *kinds.Record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
-	m := rec.Meta
-	p := &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadata"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: m.GetName(), GenerateName: m.GetGenerateName(), Namespace: m.GetNamespace(), UID: m.GetUID(),
-			ResourceVersion: m.GetResourceVersion(), Generation: m.GetGeneration(), CreationTimestamp: m.GetCreationTimestamp(),
-			DeletionTimestamp: m.GetDeletionTimestamp(), DeletionGracePeriodSeconds: m.GetDeletionGracePeriodSeconds(),
-			Labels: m.GetLabels(), Annotations: m.GetAnnotations(), OwnerReferences: m.GetOwnerReferences(),
-			Finalizers: m.GetFinalizers(), ManagedFields: m.GetManagedFields(),
-		},
-	}
+	p := meta.AsPartialObjectMetadata(rec.Meta)
+	p.TypeMeta = metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadata"}
 	return p
 }
 

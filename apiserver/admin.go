@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -32,7 +34,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 			_, err = s.Inject(f)
 		}
 		if err != nil {
-			s.respondError(w, req, apierrors.NewBadRequest(err.Error()))
+			s.out.Error(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 	case "DELETE faults":
@@ -41,20 +43,20 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 		seed, err := strconv.ParseUint(query.Get("seed"), 10, 64)
 		rate, bad := strconv.ParseFloat(query.Get("rate"), 64)
 		if err != nil || bad != nil || rate < 0 || rate > 1 {
-			s.respondError(w, req, apierrors.NewBadRequest("random requires a seed and a rate between 0 and 1"))
+			s.out.Error(w, req, apierrors.NewBadRequest("random requires a seed and a rate between 0 and 1"))
 			return
 		}
 		s.Random(seed, rate)
 	case "POST cut":
-		s.serveJSON(w, req, map[string]any{"cut": s.Cut(query.Get("resource"))})
+		s.out.JSON(w, req, map[string]any{"cut": s.Cut(query.Get("resource"))})
 		return
 	case "POST compact":
 		s.Compact(number("keep"))
 	case "POST rewind":
 		s.Rewind(number("changes"))
 	default:
-		s.respondError(w, req, notServed())
+		s.out.Error(w, req, apierror.NotServed())
 		return
 	}
-	s.serveJSON(w, req, map[string]any{"faults": s.Faults(), "version": formatVersion(s.Version())})
+	s.out.JSON(w, req, map[string]any{"faults": s.Faults(), "version": kinds.FormatVersion(s.Version())})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,7 +19,7 @@ const (
 
 // competingChange is a change by another writer just before a write of a program that is explored.
 type competingChange struct {
-	kind  *kind
+	kind  *kinds.Kind
 	key   object.Key
 	uid   types.UID
 	write int
@@ -27,22 +29,22 @@ type competingChange struct {
 func (c competingChange) value() string { return fmt.Sprintf("before write %d; ", c.write) }
 
 // compete changes the object of a request as another writer would. It returns false if there is none.
-func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
-	c = competingChange{kind: r.kind, key: r.key(), write: write}
+func (s *Server) compete(r *request.Request, write int) (c competingChange, ok bool) {
+	c = competingChange{kind: r.Kind, key: r.Key(), write: write}
 	for {
-		old := s.storage.get(r.kind, c.key)
+		old := s.storage.Get(r.Kind, c.key)
 		if old == nil {
 			return c, false
 		}
-		next := old.obj.DeepCopyObject()
-		annotations := metaOf(next).GetAnnotations()
+		next := old.Obj.DeepCopyObject()
+		annotations := kinds.MetaOf(next).GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[anotherWriter] += c.value()
-		metaOf(next).SetAnnotations(annotations)
-		if _, ok := s.storage.commit(r.kind, c.key, old, next); ok {
-			c.uid = old.meta.GetUID()
+		kinds.MetaOf(next).SetAnnotations(annotations)
+		if _, ok := s.storage.Commit(r.Kind, c.key, old, next); ok {
+			c.uid = old.Meta.GetUID()
 			return c, true
 		}
 	}
@@ -53,8 +55,8 @@ func (x *explored) overwritten() (lost []competingChange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.competing {
-		rec := x.server.storage.get(c.kind, c.key)
-		if rec != nil && rec.meta.GetUID() == c.uid && !strings.Contains(rec.meta.GetAnnotations()[anotherWriter], c.value()) {
+		rec := x.server.storage.Get(c.kind, c.key)
+		if rec != nil && rec.Meta.GetUID() == c.uid && !strings.Contains(rec.Meta.GetAnnotations()[anotherWriter], c.value()) {
 			lost = append(lost, c)
 		}
 	}

@@ -4,9 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+)
+
+// Schemas and Schema enforce CustomResourceDefinitions for [Options.Schemas]. Package apiserver/crd
+// implements them with the code of Kubernetes. They are interfaces, so that programs without
+// custom resources do not link that code. Their methods may be called from any goroutine.
+type (
+	// Schemas compiles definitions.
+	Schemas = kinds.Schemas
+	// Schema is the schema of one version of a custom resource.
+	Schema = kinds.Schema
 )
 
 // Definition describes a custom resource without a schema. Only Resource is required.
@@ -30,32 +40,32 @@ type Definition struct {
 	SelectableFields []string
 }
 
-func (d Definition) kinds() ([]*kind, error) {
+func (d Definition) kinds() ([]*kinds.Kind, error) {
 	switch {
 	case d.Resource.Resource == "" || d.Kind == "" || d.Version == "" || d.Group == "":
 		return nil, fmt.Errorf("apiserver: definition %+v: group, version, resource and kind are required", d.Resource)
 	case d.Resource.Resource != strings.ToLower(d.Resource.Resource):
 		return nil, fmt.Errorf("apiserver: resource name %q must be lower case", d.Resource.Resource)
 	}
-	var kinds []*kind
+	var all []*kinds.Kind
 	replicas := managedfields.ResourcePathMappings{}
 	for _, v := range append([]string{d.Version}, d.Versions...) {
-		k := &kind{
-			Resource: d.Resource, singular: d.Singular, shortNames: d.ShortNames, categories: d.Categories,
-			status: d.Status, selectableFields: d.SelectableFields, versions: append([]string{d.Version}, d.Versions...),
+		k := &kinds.Kind{
+			Resource: d.Resource, Singular: d.Singular, ShortNames: d.ShortNames, Categories: d.Categories,
+			Status: d.Status, SelectableFields: d.SelectableFields, Versions: append([]string{d.Version}, d.Versions...),
 		}
 		k.Version = v
-		if k.singular == "" {
-			k.singular = strings.ToLower(d.Kind)
+		if k.Singular == "" {
+			k.Singular = strings.ToLower(d.Kind)
 		}
 		if d.Scale {
-			k.scale = &scalePaths{spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, versions: replicas}
-			replicas[k.GVK().GroupVersion().String()] = replicasPath(k.scale.spec)
+			k.Scale = &kinds.ScalePaths{Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"}, Versions: replicas}
+			replicas[k.GVK().GroupVersion().String()] = kinds.ReplicasPath(k.Scale.Spec)
 		}
-		kinds = append(kinds, k)
-		k.storage = kinds[0]
+		all = append(all, k)
+		k.Storage = all[0]
 	}
-	return kinds, nil
+	return all, nil
 }
 
 // Define starts serving a custom resource, or replaces its definition and keeps its
@@ -65,45 +75,9 @@ func (s *Server) Define(d Definition) error {
 	if err != nil {
 		return err
 	}
-	return s.define(kinds)
-}
-
-// define serves the versions of a custom resource.
-func (s *Server) define(kinds []*kind) error {
-	gr := kinds[0].GVR().GroupResource()
-	old := s.catalog.versions(gr)
-	if len(old) > 0 {
-		if old[0].typed {
-			return fmt.Errorf("apiserver: %v is a built-in resource", gr)
-		}
-		// Existing objects are stored under the kind that was defined first.
-		storage := old[0].storage
-		for _, k := range kinds {
-			k.storage = storage
-		}
-	}
-	s.ownership.forget(s.catalog.drop(gr))
-	s.catalog.put(kinds...)
-	return nil
+	return s.registry.Define(kinds)
 }
 
 // Undefine deletes all objects of a custom resource and stops serving it. Its watches
 // receive the deletions and end; later requests get 404. It has no effect on built-in resources.
-func (s *Server) Undefine(group, resource string) { s.processGC(s.undefine(group, resource)...) }
-
-// undefine is Undefine without garbage collection. It returns the deletions to process.
-// It does nothing for a built-in resource, of which a definition may exist but has no effect.
-func (s *Server) undefine(group, resource string) (more []gcItem) {
-	gr := schema.GroupResource{Group: group, Resource: resource}
-	if versions := s.catalog.versions(gr); len(versions) > 0 && versions[0].typed {
-		return nil
-	}
-	dropped := s.catalog.drop(gr)
-	s.ownership.forget(dropped)
-	for _, k := range oncePerStorage(dropped) {
-		for _, r := range s.storage.remove(k) {
-			more = append(more, gcItem{kind: k, old: r, rec: r, deleted: true})
-		}
-	}
-	return more
-}
+func (s *Server) Undefine(group, resource string) { s.registry.Drop(group, resource) }

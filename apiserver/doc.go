@@ -32,6 +32,22 @@
 //     text that is the same in every run, and [Server.Snapshot] returns a state for
 //     [Server.Restore].
 //
+// # Inside
+//
+// The package has the server and what tests need of it: options, faults, processes, exploring, dumps. What a
+// Kubernetes API is stands in packages below apiserver/internal, each of which imports only earlier ones:
+//
+//	special    what differs for single built-in kinds: Rules
+//	kinds      what is served: Kind, Catalog, Record
+//	storage    objects and the history of their changes: Storage, Page, Watcher
+//	codec      encodings: Codecs, Representation;  table: tables for kubectl
+//	access     who a client is and what it may do: Control
+//	request    what a client sends: Request;  response: what it receives: Responder
+//	patch, ownership, admission    patches, managed fields, webhooks
+//	registry   reads and writes of objects: Registry;  discovery: what there is
+//
+// Defaults, validation and warnings of built-in kinds are in apiserver/builtin.
+//
 // # What matches kube-apiserver
 //
 // All resources share one resource version counter and a bounded history of changes. A list

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/registry"
 	"github.com/tarnproject/tarn/object"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +21,8 @@ import (
 
 // dumped is an object of a dump.
 type dumped struct {
-	kind *kind
-	rec  *record
+	kind *kinds.Kind
+	rec  *kinds.Record
 	key  object.Key // with replaced names
 	text string
 }
@@ -49,12 +51,12 @@ type dumped struct {
 func (s *Server) Dump(resources ...string) []byte {
 	var all []dumped
 	var out bytes.Buffer
-	wanted := map[*kind]bool{}
+	wanted := map[*kinds.Kind]bool{}
 	for _, name := range resources {
 		known := false
-		for _, k := range s.catalog.all() {
-			if !k.review && named(name)(k) {
-				wanted[k.storage], known = true, true
+		for _, k := range s.catalog.All() {
+			if !k.Review && kinds.Named(name)(k) {
+				wanted[k.Storage], known = true, true
 			}
 		}
 		if known {
@@ -66,20 +68,20 @@ func (s *Server) Dump(resources ...string) []byte {
 			s.report("%s", text)
 		}
 	}
-	for _, k := range s.catalog.storageKinds() {
-		for _, rec := range s.storage.all(k, "") {
+	for _, k := range s.catalog.StorageKinds() {
+		for _, rec := range s.storage.All(k, "") {
 			all = append(all, dumped{kind: k, rec: rec})
 		}
 	}
-	n := newNormalizer(all, s.storage.deleted())
+	n := newNormalizer(all, s.storage.Deleted())
 	all = slices.DeleteFunc(all, func(d dumped) bool {
 		if len(resources) > 0 {
-			return !wanted[d.kind.storage]
+			return !wanted[d.kind.Storage]
 		}
-		return d.rec.version <= s.firstChange || d.kind.isLease() || d.kind.Kind == "Event"
+		return d.rec.Version <= s.firstChange || d.kind.IsLease() || d.kind.Kind == "Event"
 	})
 	for i := range all {
-		all[i].key, all[i].text = n.key(all[i].rec.key), n.text(all[i])
+		all[i].key, all[i].text = n.key(all[i].rec.Key), n.text(all[i])
 	}
 	slices.SortStableFunc(all, func(a, b dumped) int {
 		return cmp.Or(strings.Compare(a.kind.String(), b.kind.String()), strings.Compare(a.key.Namespace, b.key.Namespace),
@@ -115,9 +117,9 @@ var (
 
 // newNormalizer returns a normalizer for all objects of a server. Names of deleted ones may
 // remain in others.
-func newNormalizer(all []dumped, deleted []*record) *normalizer {
+func newNormalizer(all []dumped, deleted []*kinds.Record) *normalizer {
 	n := &normalizer{known: map[string]string{}, scheduled: map[object.Key]bool{}}
-	var generated []*record
+	var generated []*kinds.Record
 	records := deleted
 	for _, d := range all {
 		records = append(records, d.rec)
@@ -125,38 +127,38 @@ func newNormalizer(all []dumped, deleted []*record) *normalizer {
 	for _, rec := range records {
 		for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey} {
 			// The label of a StatefulSet's pods is the name of the revision.
-			if hash := rec.meta.GetLabels()[label]; hash != "" && strings.HasSuffix(rec.key.Name, "-"+hash) {
+			if hash := rec.Meta.GetLabels()[label]; hash != "" && strings.HasSuffix(rec.Key.Name, "-"+hash) {
 				n.add(hash, "<hash>")
 			}
 		}
-		if base := generatedBase(rec.meta.GetGenerateName()); base != "" && strings.HasPrefix(rec.key.Name, base) {
+		if base := registry.GeneratedBase(rec.Meta.GetGenerateName()); base != "" && strings.HasPrefix(rec.Key.Name, base) {
 			generated = append(generated, rec)
 		}
 	}
 	// The prefix of a generated name may have another one, which is shorter.
-	slices.SortStableFunc(generated, func(a, b *record) int { return cmp.Compare(len(a.key.Name), len(b.key.Name)) })
+	slices.SortStableFunc(generated, func(a, b *kinds.Record) int { return cmp.Compare(len(a.Key.Name), len(b.Key.Name)) })
 	for _, rec := range generated {
-		n.add(rec.key.Name, n.replace(generatedBase(rec.meta.GetGenerateName()))+"<generated>")
+		n.add(rec.Key.Name, n.replace(registry.GeneratedBase(rec.Meta.GetGenerateName()))+"<generated>")
 	}
 	for _, rec := range records {
-		if parts := eventName.FindStringSubmatch(rec.key.Name); parts != nil && isEvent(rec) {
-			n.add(rec.key.Name, n.replace(parts[1])+".<generated>")
+		if parts := eventName.FindStringSubmatch(rec.Key.Name); parts != nil && isEvent(rec) {
+			n.add(rec.Key.Name, n.replace(parts[1])+".<generated>")
 		}
 	}
 	for _, d := range all {
-		n.add(string(d.rec.meta.GetUID()), fmt.Sprintf("<uid of %s %s>", d.kind.Kind, n.key(d.rec.key)))
-		if pod, ok := d.rec.obj.(*corev1.Pod); ok && scheduled(pod) {
-			n.scheduled[d.rec.key] = anyNode(pod)
+		n.add(string(d.rec.Meta.GetUID()), fmt.Sprintf("<uid of %s %s>", d.kind.Kind, n.key(d.rec.Key)))
+		if pod, ok := d.rec.Obj.(*corev1.Pod); ok && scheduled(pod) {
+			n.scheduled[d.rec.Key] = anyNode(pod)
 			if !pod.Spec.HostNetwork {
-				n.add(pod.Status.PodIP, n.address(d.rec.key))
+				n.add(pod.Status.PodIP, n.address(d.rec.Key))
 			}
 		}
 	}
 	return n
 }
 
-func isEvent(rec *record) bool {
-	_, is := rec.obj.(*corev1.Event) // also those of events.k8s.io
+func isEvent(rec *kinds.Record) bool {
+	_, is := rec.Obj.(*corev1.Event) // also those of events.k8s.io
 	return is
 }
 
@@ -189,9 +191,9 @@ func (n *normalizer) key(k object.Key) object.Key {
 func (n *normalizer) address(pod object.Key) string { return fmt.Sprintf("<ip of Pod %s>", n.key(pod)) }
 
 func (n *normalizer) text(d dumped) string {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.kind.present(d.rec))
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.kind.Present(d.rec))
 	if err != nil {
-		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.key, err) // it was stored, so it can be converted
+		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.Key, err) // it was stored, so it can be converted
 	}
 	tree = runtime.DeepCopyJSON(tree)
 	if m, ok := tree["metadata"].(map[string]any); ok {
@@ -204,14 +206,14 @@ func (n *normalizer) text(d dumped) string {
 			}
 		}
 	}
-	if pod, ok := d.rec.obj.(*corev1.Pod); ok && n.scheduled[d.rec.key] {
+	if pod, ok := d.rec.Obj.(*corev1.Pod); ok && n.scheduled[d.rec.Key] {
 		spec, status := tree["spec"].(map[string]any), tree["status"].(map[string]any)
 		mask(spec, "nodeName", "<node>")
 		mask(status, "hostIP", "<ip of the node>")
 		mask(status, "hostIPs", "<ip of the node>")
 		if pod.Spec.HostNetwork {
-			mask(status, "podIP", n.address(d.rec.key))
-			mask(status, "podIPs", n.address(d.rec.key))
+			mask(status, "podIP", n.address(d.rec.Key))
+			mask(status, "podIPs", n.address(d.rec.Key))
 		}
 	}
 	if isEvent(d.rec) {
@@ -223,10 +225,10 @@ func (n *normalizer) text(d dumped) string {
 			}
 		}
 	}
-	n.generation = d.rec.meta.GetGeneration()
+	n.generation = d.rec.Meta.GetGeneration()
 	text, err := yaml.Marshal(n.normalize(tree))
 	if err != nil {
-		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.key, err)
+		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.Key, err)
 	}
 	return string(text)
 }

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/recorded"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
 // ExploreOptions configures [Explore]. The zero value is usable.
@@ -248,11 +252,11 @@ func (o outcome) explain(s schedule) string {
 func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		recorded := newExploredT(t, x.Limit)
+		recorded := recorded.New(t, x.Limit)
 		server := Start(recorded, x.Server)
 		run := &explored{exploration: x, server: server, schedule: s}
 		server.plan = run.plan
-		recorded.do(func() { x.test(recorded, server) })
+		recorded.Do(func() { x.test(recorded, server) })
 		for _, c := range run.overwritten() {
 			recorded.Errorf("the change of another writer to %s %s, before write %d, was lost: it set the annotation %s. "+
 				"An update must have the resource version of the object that it was made from, and after a conflict the object must be read again",
@@ -262,12 +266,12 @@ func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 		if s != nil && x.SameState && !recorded.Failed() && result.dump != x.wanted {
 			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", lineDiff(x.wanted, result.dump))
 		}
-		recorded.end() // stops the programs and the server, so run is no longer used
-		if recorded.stuck {
-			panic(recorded.text()) // the bubble cannot end
+		recorded.End() // stops the programs and the server, so run is no longer used
+		if recorded.Stuck {
+			panic(recorded.Text()) // the bubble cannot end
 		}
-		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.text()
-		result.skipped = recorded.skipReason()
+		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.Text()
+		result.skipped = recorded.SkipReason()
 		if planned := s.writes(); result.skipped == "" && len(run.hit) < planned {
 			result.skipped = fmt.Sprintf("apiserver: %d of %d faults hit a write; the run made %d writes", len(run.hit), planned, run.writes)
 		}
@@ -290,10 +294,10 @@ type explored struct {
 }
 
 // plan counts the writes of the programs and adds the faults of the schedule.
-func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
-	target := r.target()
-	counts := target.writes() && !r.kind.review && !r.dryRun() &&
-		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return named(resource)(r.kind) })
+func (x *explored) plan(r *request.Request, faults *requestFaults) (answered func()) {
+	target := targetOf(r)
+	counts := target.writes() && !r.Kind.Review && !r.DryRun() &&
+		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return kinds.Named(resource)(r.Kind) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if counts {
@@ -303,7 +307,7 @@ func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
 		switch {
 		case step.kind == StaleCache && target.accepts(StaleCache, false):
 		case counts && step.write == x.writes && target.accepts(step.kind, false):
-			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r.title()))
+			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, titleOf(r)))
 			if step.kind == Conflict {
 				if c, ok := x.server.compete(r, x.writes); ok {
 					x.competing = append(x.competing, c)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 )
 
 // FaultKind is a way in which a request fails.
@@ -149,7 +152,7 @@ func (f Fault) Validate() error {
 
 // target holds the properties of a request that faults match on.
 type target struct {
-	kind      *kind
+	kind      *kinds.Kind
 	verb      string
 	sub       bool // of a subresource
 	streaming bool // a streaming list
@@ -164,19 +167,19 @@ func (t target) is(verb string) bool {
 
 func (t target) writes() bool { return slices.Contains(changeVerbs, t.verb) }
 
-func (r *request) target() target {
+func targetOf(r *request.Request) target {
 	query := r.URL.Query()
 	limit := query.Get("limit")
 	return target{
-		kind: r.kind, verb: r.verb, sub: r.subresource != "", streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
+		kind: r.Kind, verb: r.Verb, sub: r.Subresource != "", streaming: r.Verb == "watch" && query.Get("sendInitialEvents") == "true",
 		paged:  limit != "" && limit != "0" && query.Get("continue") == "",
-		cached: r.verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
+		cached: r.Verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
 	}
 }
 
 // matches reports whether the fault applies to a request.
 func (f *Fault) matches(t target) bool {
-	return (f.Verb == "" || t.is(f.Verb)) && named(f.Resource)(t.kind) && t.accepts(f.Kind, f.Verb == "list")
+	return (f.Verb == "" || t.is(f.Verb)) && kinds.Named(f.Resource)(t.kind) && t.accepts(f.Kind, f.Verb == "list")
 }
 
 // accepts reports whether a fault kind can affect the request. lists is set if the fault is
@@ -196,11 +199,11 @@ func (t target) accepts(f FaultKind, lists bool) bool {
 	case f == Conflict:
 		return t.writes() && t.verb != "create"
 	case f == AlreadyExists:
-		return t.verb == "create" && !t.sub && !t.kind.review
+		return t.verb == "create" && !t.sub && !t.kind.Review
 	case f == LeaderLost:
 		return t.kind.Kind == "Lease" && (t.verb == "update" || t.verb == "patch")
 	case slices.Contains(writeFaults, f):
-		return t.writes() && !t.kind.review
+		return t.writes() && !t.kind.Review
 	}
 	return true
 }
@@ -391,13 +394,13 @@ func (s *Server) Injected(kind FaultKind) int {
 // Cut drops the connections of all open watches of a resource such as "pods" or
 // "deployments.apps", or of all resources if it is empty. It includes stalled watches and
 // returns their number.
-func (s *Server) Cut(resource string) int { return s.storage.cutWatches(named(resource)) }
+func (s *Server) Cut(resource string) int { return s.storage.CutWatches(kinds.Named(resource)) }
 
 // Compact discards the history except for the last keep changes. Watches and exact lists at
 // older versions then get 410.
-func (s *Server) Compact(keep int) { s.storage.compact(keep) }
+func (s *Server) Compact(keep int) { s.storage.Compact(keep) }
 
 // Rewind undoes the last changes, as far as the history reaches, and reuses their versions,
 // like a restore from a backup. All watches are cut. Custom resources stay defined. It
 // returns the current version.
-func (s *Server) Rewind(changes int) uint64 { return s.storage.rewind(changes) }
+func (s *Server) Rewind(changes int) uint64 { return s.storage.Rewind(changes) }

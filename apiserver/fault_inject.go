@@ -9,33 +9,36 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // errorFaults maps faults that replace the response with an error.
-var errorFaults = map[FaultKind]func(f Fault, r *request) error{
-	Unauthorized: func(Fault, *request) error { return apierrors.NewUnauthorized("Unauthorized") },
-	Forbidden: func(_ Fault, r *request) error {
-		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), r.name, errors.New(`User "system:anonymous" cannot `+r.verb+` it`))
+var errorFaults = map[FaultKind]func(f Fault, r *request.Request) error{
+	Unauthorized: func(Fault, *request.Request) error { return apierrors.NewUnauthorized("Unauthorized") },
+	Forbidden: func(_ Fault, r *request.Request) error {
+		return apierrors.NewForbidden(r.Kind.GVR().GroupResource(), r.Name, errors.New(`User "system:anonymous" cannot `+r.Verb+` it`))
 	},
-	NotServed: func(_ Fault, r *request) error {
-		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.verb, r.kind.GVR().GroupResource(), r.name, "", 0, true)
+	NotServed: func(_ Fault, r *request.Request) error {
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, r.Kind.GVR().GroupResource(), r.Name, "", 0, true)
 	},
-	TooManyRequests: func(f Fault, _ *request) error {
+	TooManyRequests: func(f Fault, _ *request.Request) error {
 		return apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds(f.Wait))
 	},
-	InternalError: func(Fault, *request) error {
+	InternalError: func(Fault, *request.Request) error {
 		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	},
-	Unavailable: func(f Fault, _ *request) error {
+	Unavailable: func(f Fault, _ *request.Request) error {
 		err := apierrors.NewServiceUnavailable("apiserver is shutting down")
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds(f.Wait))}
 		return err
 	},
-	Conflict: func(_ Fault, r *request) error { return conflict(r.kind, r.key()) },
-	WebhookDown: func(Fault, *request) error {
+	Conflict: func(_ Fault, r *request.Request) error { return kinds.Conflict(r.Kind, r.Key()) },
+	WebhookDown: func(Fault, *request.Request) error {
 		return apierrors.NewInternalError(errors.New(`failed calling webhook "webhook.example.com": failed to call webhook: ` +
 			`Post "https://webhook.default.svc:443/admit?timeout=10s": dial tcp 10.96.0.10:443: connect: connection refused`))
 	},
@@ -45,7 +48,7 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 
 // injectFaults applies the faults that take effect before or instead of the response. It
 // returns true if the request needs no further processing.
-func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestFaults) (_ http.ResponseWriter, done bool) {
+func (s *Server) injectFaults(w http.ResponseWriter, r *request.Request, faults requestFaults) (_ http.ResponseWriter, done bool) {
 	if len(faults) == 0 {
 		return w, false
 	}
@@ -61,39 +64,39 @@ func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestF
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if faults.has(Stall) && r.verb != "watch" {
+	if faults.has(Stall) && r.Verb != "watch" {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
 	if faults.has(Gone) {
-		s.respondError(w, r.Request, s.storage.tooOld(1, 2))
+		s.out.Error(w, r.Request, s.storage.TooOld(1, 2))
 		return w, true
 	}
 	if faults.has(KillBefore) {
-		r.kill()
+		killClient(r)
 	}
 	if faults.has(LeaderLost) {
-		s.respondError(w, r.Request, s.takeLease(r))
+		s.out.Error(w, r.Request, s.takeLease(r))
 		return w, true
 	}
 	if faults.has(AlreadyExists) {
-		s.respondError(w, r.Request, s.refuseCreate(r))
+		s.out.Error(w, r.Request, s.refuseCreate(r))
 		return w, true
 	}
 	for kind, refusal := range errorFaults {
 		if f, ok := faults[kind]; ok {
-			s.respondError(w, r.Request, refusal(f.Fault, r))
+			s.out.Error(w, r.Request, refusal(f.Fault, r))
 			return w, true
 		}
 	}
 	if faults.has(KillAfter) {
 		_ = s.serve(&truncated{ResponseWriter: w}, r, faults) // the response is lost
-		r.kill()
+		killClient(r)
 	}
-	if faults.has(TruncateBody) && r.verb != "watch" {
+	if faults.has(TruncateBody) && r.Verb != "watch" {
 		half := &truncated{ResponseWriter: w}
 		if err := s.serve(half, r, faults); err != nil {
-			s.respondError(half, r.Request, err)
+			s.out.Error(half, r.Request, err)
 		}
 		half.send()
 		panic(http.ErrAbortHandler)
@@ -102,38 +105,38 @@ func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestF
 }
 
 // refuseCreate returns the AlreadyExists error for the object that a request creates.
-func (s *Server) refuseCreate(r *request) error {
-	raw, err := readBody(r.Request)
+func (s *Server) refuseCreate(r *request.Request) error {
+	raw, err := request.ReadBody(r.Request)
 	if err != nil {
 		return err
 	}
-	obj, err := s.codecs.parse(r.kind, raw)
+	obj, err := s.codecs.Parse(r.Kind, raw)
 	if err != nil {
 		return err
 	}
-	m := metaOf(obj)
-	return apierrors.NewAlreadyExists(r.kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.newSuffix()))
+	m := kinds.MetaOf(obj)
+	return apierrors.NewAlreadyExists(r.Kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.names.Suffix()))
 }
 
 // takeLease makes another holder take the lease of a request and returns the error of the
 // renewal.
-func (s *Server) takeLease(r *request) error {
+func (s *Server) takeLease(r *request.Request) error {
 	for {
-		old := s.storage.get(r.kind, r.key())
+		old := s.storage.Get(r.Kind, r.Key())
 		if old == nil {
-			return notFound(r.kind, r.name)
+			return kinds.NotFound(r.Kind, r.Name)
 		}
-		lease, ok := old.obj.DeepCopyObject().(*coordinationv1.Lease)
+		lease, ok := old.Obj.DeepCopyObject().(*coordinationv1.Lease)
 		if !ok {
-			return conflict(r.kind, r.key())
+			return kinds.Conflict(r.Kind, r.Key())
 		}
 		holder, at, transitions := "another-holder", metav1.NowMicro(), int32(1)
 		if t := lease.Spec.LeaseTransitions; t != nil {
 			transitions += *t
 		}
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime, lease.Spec.LeaseTransitions = &holder, &at, &at, &transitions
-		if _, ok := s.storage.commit(r.kind, old.key, old, lease); ok {
-			return conflict(r.kind, r.key())
+		if _, ok := s.storage.Commit(r.Kind, old.Key, old, lease); ok {
+			return kinds.Conflict(r.Kind, r.Key())
 		}
 	}
 }
@@ -170,7 +173,7 @@ type streamFaults struct {
 	start    string // the path and the version where the watch began
 	body     *frameWriter
 	sent     int
-	previous *watchEvent
+	previous *storage.Event
 }
 
 // used records that a fault took effect.
@@ -202,7 +205,7 @@ func (f *streamFaults) beforeEvent() {
 }
 
 // afterEvent is called after an event was written.
-func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
+func (f *streamFaults) afterEvent(st *stream, ev storage.Event) error {
 	if len(f.requestFaults) == 0 {
 		return nil
 	}
@@ -211,18 +214,18 @@ func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
 			return err
 		}
 		if f.has(CorruptFrame) {
-			return errOver
+			return storage.ErrOver
 		}
-		return errCut
+		return storage.ErrCut
 	}
 	again := f.previous
 	if f.due(DuplicateEvent) {
-		if err := st.write(ev.kind, ev.record); err != nil {
+		if err := st.write(ev.Kind, ev.Record); err != nil {
 			return err
 		}
 	}
 	if f.due(StaleEvent) && again != nil {
-		if err := st.write(again.kind, again.record); err != nil {
+		if err := st.write(again.Kind, again.Record); err != nil {
 			return err
 		}
 	}
@@ -236,15 +239,15 @@ func (f *streamFaults) endIfDue(st *stream) error {
 	var end error
 	switch {
 	case f.due(CutWatch):
-		end = errCut
+		end = storage.ErrCut
 	case f.due(EndWatch):
-		end = errOver
+		end = storage.ErrOver
 	case f.due(GoneEvent):
-		st.fail(st.server.storage.tooOld(st.at, st.at+1))
-		end = errOver
+		st.fail(st.server.storage.TooOld(st.at, st.at+1))
+		end = storage.ErrOver
 	case f.due(ErrorEvent):
 		st.fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
-		end = errOver
+		end = storage.ErrOver
 	case f.due(Stall):
 		if err := st.flush(); err != nil {
 			return err
@@ -265,9 +268,9 @@ func (st *stream) stall() error {
 		select {
 		case <-st.r.Context().Done():
 			return context.Cause(st.r.Context())
-		case <-st.watcher.wake:
-			if st.watcher.isCut() {
-				return errCut
+		case <-st.watcher.Wake:
+			if st.watcher.IsCut() {
+				return storage.ErrCut
 			}
 		}
 	}

@@ -4,7 +4,12 @@ import (
 	"net/http"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,54 +19,54 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	s.opts.Logger.Debug("request", "method", req.Method, "uri", req.URL.RequestURI())
 	if err := checkOrigin(req); err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
-	req, err := s.access(req)
+	req, err := s.access.Identify(req)
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
 	path := strings.Trim(req.URL.Path, "/")
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case first == "healthz" || first == "livez" || first == "readyz":
-		s.respondRaw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+		s.out.Raw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
 	case path == "version":
-		s.serveVersion(w, req)
+		s.discovery.ServeVersion(w, req)
 	case first == "openapi":
-		s.serveOpenAPI(w, req, rest)
+		s.discovery.ServeOpenAPI(w, req, rest)
 	case first == "tarn" && s.opts.Admin:
 		s.serveAdmin(w, req, rest)
 	case first == "api" || first == "apis":
 		group, more, _ := strings.Cut(rest, "/")
 		version, _, _ := strings.Cut(more, "/")
-		if first == "apis" && group != "" && !s.catalog.has(group, version) {
-			s.pageNotFound(w, req)
+		if first == "apis" && group != "" && !s.catalog.Has(group, version) {
+			s.out.PageNotFound(w, req)
 			return
 		}
-		if s.serveDiscovery(w, req, path) {
+		if s.discovery.ServeGroups(w, req, path) {
 			s.requests.answered(req)
 			return
 		}
 		s.serveResource(w, req)
 	case path == "":
-		s.serveRoot(w, req)
+		s.discovery.ServeRoot(w, req)
 	default:
-		s.pageNotFound(w, req)
+		s.out.PageNotFound(w, req)
 	}
 }
 
 // serveResource serves a resource request and injects faults.
 func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
-	r, err := s.parseRequest(req)
+	r, err := request.Parse(req, s.catalog)
 	if err != nil {
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 		return
 	}
-	if r.kind.deprecated != "" {
-		addWarning(w, r.kind.deprecated)
+	if r.Kind.Deprecated != "" {
+		request.AddWarning(w, r.Kind.Deprecated)
 	}
-	faults := s.faults.pick(r.target())
+	faults := s.faults.pick(targetOf(r))
 	if p := processOf(req); p != nil && p.plan != nil {
 		release := p.planned(r, &faults)
 		defer release()
@@ -76,127 +81,70 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		if req.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the client or the server is closing
 		}
-		s.respondError(w, req, err)
+		s.out.Error(w, req, err)
 	}
 }
 
 // serve dispatches on the verb. It returns an error only if nothing has been sent.
-func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) error {
-	if r.subresource != "" {
-		return s.serveSubresource(w, r)
+func (s *Server) serve(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	if r.Subresource != "" {
+		return s.registry.ServeSubresource(w, r)
 	}
-	switch r.verb {
+	switch r.Verb {
 	case "get":
-		return s.serveGet(w, r)
+		return s.registry.ServeGet(w, r)
 	case "list":
 		return s.serveList(w, r, faults)
 	case "watch":
 		return s.serveWatch(w, r, faults)
 	case "create":
-		return s.serveCreate(w, r)
+		return s.registry.ServeCreate(w, r)
 	case "update":
-		return s.serveUpdate(w, r)
+		return s.registry.ServeUpdate(w, r)
 	case "patch":
-		return s.servePatch(w, r)
+		return s.registry.ServePatch(w, r)
 	case "delete":
-		return s.serveDelete(w, r)
+		return s.registry.ServeDelete(w, r)
 	case "deletecollection":
-		return s.serveDeleteCollection(w, r)
+		return s.registry.ServeDeleteCollection(w, r)
 	}
-	return notAllowed()
+	return apierror.NotAllowed()
 }
 
-// send responds with one object in the negotiated representation.
-func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) error {
-	if r.rep.as == "" && !r.rep.pretty {
-		raw, err := s.codecs.record(r.kind, r.rep.encoding, rec)
-		if err != nil {
-			return err
-		}
-		s.respondRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
-		return nil
-	}
-	obj := r.kind.present(rec)
-	switch r.rep.as {
-	case "Table":
-		obj = s.table(r, page{records: []*record{rec}, version: rec.version}, true)
-	case "PartialObjectMetadata":
-		obj = partial(rec, r.rep.in)
-	case "":
-	default:
-		return cannotConvert(r.rep.as, obj, false)
-	}
-	s.respond(w, r.Request, r.rep, code, obj)
-	return nil
-}
-
-func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
-	if version, err := parseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
-		return err
-	} else if version > 0 {
-		if err := s.storage.await(r.Context(), version); err != nil {
-			return err
-		}
-	}
-	rec := s.storage.get(r.kind, r.key())
-	if rec == nil {
-		return notFound(r.kind, r.name)
-	}
-	return s.send(w, r, http.StatusOK, rec)
-}
-
-func notFound(k *kind, name string) error {
-	return apierrors.NewNotFound(k.GVR().GroupResource(), name)
-}
-
-func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaults) error {
-	opts, sel, err := s.listOptions(r, r.URL.Query())
+func (s *Server) serveList(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	opts, sel, err := r.ListOptions(s.features)
 	if err != nil {
 		return err
 	}
 	if f, ok := faults[StaleCache]; ok {
-		opts.ResourceVersion, opts.ResourceVersionMatch = formatVersion(s.storage.ago(f.Wait)), metav1.ResourceVersionMatchExact
+		opts.ResourceVersion, opts.ResourceVersionMatch = kinds.FormatVersion(s.storage.Ago(f.Wait)), metav1.ResourceVersionMatchExact
 		opts.Limit = 0 // as at version "0"
 	}
-	var p page
+	var p storage.Page
 	if faults.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {
 		// EmptyPage: no items, but a continue token.
-		v := s.storage.now()
-		p = page{version: v, next: token{Version: int64(v), Rewinds: s.storage.history()}.String()}
-	} else if p, err = s.storage.list(r.Context(), r.kind, sel, opts); err != nil {
+		v := s.storage.Now()
+		p = storage.Page{Version: v, Next: storage.Token{Version: int64(v), Rewinds: s.storage.History()}.String()}
+	} else if p, err = s.storage.List(r.Context(), r.Kind, sel, opts); err != nil {
 		return err
 	}
-	switch r.rep.as {
+	switch r.Rep.As {
 	case "Table":
-		s.respond(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, s.out.Table(r, p, true))
 	case "PartialObjectMetadataList":
-		s.respond(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, codec.PartialList(p, r.Rep.In))
 	case "":
-		list, err := r.kind.list(p)
+		list, err := codec.ListOf(r.Kind, p)
 		if err != nil {
 			return err
 		}
-		s.respond(w, r.Request, r.rep, http.StatusOK, list)
+		s.out.Object(w, r.Request, r.Rep, http.StatusOK, list)
 	default:
-		list, err := r.kind.list(p)
+		list, err := codec.ListOf(r.Kind, p)
 		if err != nil {
 			return err
 		}
-		return cannotConvert(r.rep.as, list, true)
+		return response.CannotConvert(r.Rep.As, list, true)
 	}
 	return nil
-}
-
-// respondDeleted responds to a deletion with a Status.
-func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *record) {
-	status := &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Group: r.kind.Group, Kind: r.kind.Resource.Resource, Name: r.name},
-	}
-	if rec != nil {
-		status.Details.UID = rec.meta.GetUID()
-	}
-	rep := r.rep
-	rep.as = ""
-	s.respond(w, r.Request, rep, http.StatusOK, status)
 }

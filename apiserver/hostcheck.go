@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +17,7 @@ import (
 // checkHost rejects requests whose Host header is not a name of this machine. In-memory
 // connections come from the same process and may use any Host.
 func (s *Server) checkHost(req *http.Request) error {
-	if _, memory := req.Context().Value(http.LocalAddrContextKey).(memoryAddr); memory || hostcheck.Trusted(req.Host, s.hosts) {
+	if _, memory := req.Context().Value(http.LocalAddrContextKey).(memory.Addr); memory || hostcheck.Trusted(req.Host, s.hosts) {
 		return nil
 	}
 	return notAdmitted(fmt.Sprintf("host %q is not allowed; add it to Options.AllowedHosts", req.Host))

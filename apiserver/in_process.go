@@ -1,202 +1,64 @@
 package apiserver
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
-
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // The methods here write like a client, but without HTTP and including the status. They
 // populate a server for tests and demos. They return API errors.
 
-// kindOf returns the kind of an object, from its apiVersion and kind or else its Go type, which is a built-in
-// one or has a method APIResource.
-func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
-	if isNil(obj) {
-		return nil, errors.New("apiserver: the object is nil")
-	}
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	if gvk.Kind != "" {
-		return s.catalog.byKind(gvk)
-	}
-	if isDefinition(obj) {
-		return s.definitions, nil
-	}
-	if described, ok := obj.(interface{ APIResource() object.Resource }); ok {
-		return s.catalog.get(described.APIResource().GVR())
-	}
-	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
-	if err != nil {
-		return nil, fmt.Errorf("apiserver: no kind for object of type %T: %w", obj, err)
-	}
-	return s.catalog.byKind(kinds[0])
-}
-
-func isNil(obj runtime.Object) bool {
-	v := reflect.ValueOf(obj)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// isDefinition reports whether the Go type of an object is CustomResourceDefinition. Its package is
-// not imported, because it links much of kube-apiserver.
-func isDefinition(obj runtime.Object) bool {
-	t := reflect.TypeOf(obj)
-	return t.Kind() == reflect.Pointer && t.Elem().Name() == "CustomResourceDefinition" &&
-		t.Elem().PkgPath() == "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-}
-
-// own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted.
-// Other Go types, such as those of custom resources, are converted through their JSON fields.
-func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
-	k, err = s.kindOf(obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	if k.review {
-		return nil, nil, fmt.Errorf("apiserver: objects of kind %s are not stored", k.Kind)
-	}
-	defer func() {
-		// apimachinery panics on values that JSON cannot represent.
-		if p := recover(); p != nil {
-			err = fmt.Errorf("apiserver: reading a %s from a %T: %v", k.Kind, obj, p)
-		}
-	}()
-	if into := k.empty(); reflect.TypeOf(obj) == reflect.TypeOf(into) {
-		obj = obj.DeepCopyObject()
-	} else {
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		if err == nil {
-			err = fromTree(runtime.DeepCopyJSON(tree), into)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
-		}
-		into.GetObjectKind().SetGroupVersionKind(k.GVK()) // an object with the method APIResource may lack it
-		obj = into
-	}
-	if !k.Namespaced {
-		metaOf(obj).SetNamespace("")
-	}
-	manifest := k == s.definitions && !hasStoredVersions(obj)
-	if k.typed {
-		obj = k.toStorage(obj)
-	}
-	if err := k.admit(obj); err != nil {
-		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
-	}
-	if manifest {
-		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
-	}
-	return k, obj, nil
-}
-
 // Create stores a new object and returns it as stored; the caller must not modify the
 // result. A namespaced object without a namespace is created in "default".
 func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
-	k, obj, err := s.own(obj)
+	k, obj, err := s.registry.Own(obj)
 	if err != nil {
 		return nil, err
 	}
-	return s.createOwned(k, obj)
-}
-
-// createOwned is Create for the result of own.
-func (s *Server) createOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
-	m := metaOf(obj)
-	if k.Namespaced && m.GetNamespace() == "" {
-		m.SetNamespace(metav1.NamespaceDefault)
-	}
-	rec, err := s.create(k, m.GetNamespace(), obj, false, nil)
-	if err != nil {
-		return nil, err
-	}
-	return k.present(rec), nil
+	return s.registry.CreateOwned(k, obj)
 }
 
 // Update replaces an object, including its status, and returns it as stored. If the object
 // has a resource version, it must be the latest.
 func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
-	k, obj, err := s.own(obj)
+	k, obj, err := s.registry.Own(obj)
 	if err != nil {
 		return nil, err
 	}
-	return s.updateOwned(k, obj)
-}
-
-// updateOwned is Update for the result of own.
-func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
-	key := object.Key{Namespace: metaOf(obj).GetNamespace(), Name: metaOf(obj).GetName()}
-	for {
-		old := s.storage.get(k, key)
-		if old == nil {
-			return nil, notFound(k, key.Name)
-		}
-		next, err := s.ownership.updated(k, "", k.working(old), obj.DeepCopyObject(), "tarn")
-		if err != nil {
-			return nil, err
-		}
-		next, err = s.prepare(k, everything, old, next)
-		if err != nil {
-			return nil, err
-		}
-		if rec, ok, err := s.store(k, old, next); err != nil {
-			return nil, err
-		} else if ok {
-			return k.present(rec), nil
-		}
-	}
+	return s.registry.UpdateOwned(k, obj)
 }
 
 // Delete deletes the object with obj's kind, namespace and name, without a grace period and
 // in a single write. An object with finalizers is only marked for deletion.
 func (s *Server) Delete(obj runtime.Object) error {
-	k, obj, err := s.own(obj)
+	k, obj, err := s.registry.Own(obj)
 	if err != nil {
 		return err
 	}
-	key := object.Key{Namespace: metaOf(obj).GetNamespace(), Name: metaOf(obj).GetName()}
-	old := s.storage.get(k, key)
+	key := object.Key{Namespace: kinds.MetaOf(obj).GetNamespace(), Name: kinds.MetaOf(obj).GetName()}
+	old := s.storage.Get(k, key)
 	if old == nil {
-		return notFound(k, key.Name)
+		return kinds.NotFound(k, key.Name)
 	}
-	var atOnce int64
-	_, _, more, err := s.markOrRemove(k, old, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce}, false)
-	s.processGC(more...)
-	return err
+	return s.registry.RemoveOwned(k, old)
 }
 
 // Get returns an object as stored, or a NotFound error. The caller must not modify it.
 func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.Object, error) {
-	k, err := s.catalog.get(gvr)
+	k, err := s.catalog.Get(gvr)
 	if err != nil {
 		return nil, err
 	}
-	rec := s.storage.get(k, key)
+	rec := s.storage.Get(k, key)
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
-	return k.present(rec), nil
+	return k.Present(rec), nil
 }
 
 // Watches returns the number of open watches of a resource, or of all resources if it is
 // empty.
-func (s *Server) Watches(resource string) (n int) {
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	is := named(resource)
-	for _, b := range s.storage.buckets {
-		for w := range b.watchers {
-			if is(w.kind) {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (s *Server) Watches(resource string) int { return s.storage.Watches(kinds.Named(resource)) }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"k8s.io/client-go/rest"
 )
 
@@ -24,7 +26,7 @@ type Process struct {
 
 	mu    sync.Mutex // guards dead, conns
 	dead  bool
-	conns map[*memoryConn]bool // those that are open
+	conns map[*memory.Conn]bool // those that are open
 
 	// plan adds faults to a request. It is set before the first request, and called by one
 	// write at a time: writing is held from then on until the write has been answered, so
@@ -38,19 +40,19 @@ type Process struct {
 
 // planner adds the faults of an exploration to those of a request. The returned function is
 // called when the request has been answered.
-type planner func(*request, *requestFaults) (answered func())
+type planner func(*request.Request, *requestFaults) (answered func())
 
 // Process returns a new client process. Its name appears in the log of requests. Under
 // testing/synctest, call it inside the bubble.
 func (s *Server) Process(name string) *Process {
-	p := &Process{server: s, name: name, killed: make(chan struct{}), conns: map[*memoryConn]bool{}, writing: make(chan struct{}, 1)}
+	p := &Process{server: s, name: name, killed: make(chan struct{}), conns: map[*memory.Conn]bool{}, writing: make(chan struct{}, 1)}
 	p.transport = s.newTransport(p.dial)
 	return p
 }
 
 // Config returns a client config for the process. Connections are in memory.
 func (p *Process) Config() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1, BearerToken: p.server.adminToken()}
+	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1, BearerToken: p.server.access.AdminToken()}
 }
 
 // Kill kills the process. Further calls do nothing.
@@ -73,13 +75,20 @@ func (p *Process) Kill() {
 // Killed returns a channel that is closed when the process is killed, by Kill or by a fault.
 func (p *Process) Killed() <-chan struct{} { return p.killed }
 
-func (p *Process) isKilled() bool { return isClosed(p.killed) }
+func (p *Process) isKilled() bool {
+	select {
+	case <-p.killed:
+		return true
+	default:
+		return false
+	}
+}
 
 func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 	if p.server.refusing.Load() || p.isKilled() {
 		return nil, p.server.refuseDial(ctx)
 	}
-	conn, err := p.server.memory.dial(ctx, p)
+	conn, err := p.server.memory.Dial(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +96,10 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 	defer p.mu.Unlock()
 	if p.dead {
 		_ = conn.Close() // never fails
-		return nil, refused()
+		return nil, memory.Refused()
 	}
 	p.conns[conn] = true
-	conn.closed = func() {
+	conn.OnClose = func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.conns, conn)
@@ -100,8 +109,8 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 
 // planned calls plan for a request. The caller must call release when a write has been
 // answered.
-func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
-	if !r.target().writes() || r.kind.review {
+func (p *Process) planned(r *request.Request, faults *requestFaults) (release func()) {
+	if !targetOf(r).writes() || r.Kind.Review {
 		return p.plan(r, faults)
 	}
 	if p.calling.Load() > 0 {
@@ -131,8 +140,8 @@ type processKey struct{}
 
 // withProcess adds the process of a connection to the context of its requests.
 func withProcess(ctx context.Context, c net.Conn) context.Context {
-	if m, ok := c.(*memoryConn); ok && m.of != nil {
-		return context.WithValue(ctx, processKey{}, m.of)
+	if m, ok := c.(*memory.Conn); ok && m.Owner != nil {
+		return context.WithValue(ctx, processKey{}, m.Owner)
 	}
 	return ctx
 }
@@ -143,10 +152,20 @@ func processOf(req *http.Request) *Process {
 	return p
 }
 
-// kill kills the process that sent the request, and drops the request.
-func (r *request) kill() {
+// killClient kills the process that sent the request, and drops the request.
+func killClient(r *request.Request) {
 	if p := processOf(r.Request); p != nil {
 		p.Kill()
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// callingWebhook counts a webhook that is called for a request of a process, until called.
+func callingWebhook(req *http.Request) (called func()) {
+	p := processOf(req)
+	if p == nil {
+		return func() {}
+	}
+	p.calling.Add(1)
+	return func() { p.calling.Add(-1) }
 }

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -38,12 +41,14 @@ type loggedRequest struct {
 // requestName is the verb and the object of a request.
 type requestName struct {
 	verb        string
-	kind        *kind
+	kind        *kinds.Kind
 	subresource string
 	key         object.Key
 }
 
-func (r *request) title() requestName { return requestName{r.verb, r.kind, r.subresource, r.key()} }
+func titleOf(r *request.Request) requestName {
+	return requestName{r.Verb, r.Kind, r.Subresource, r.Key()}
+}
 
 // String returns a text such as "patch websites.example.com/status shop/web".
 func (n requestName) String() string {
@@ -70,20 +75,20 @@ func (l *requestLog) append(e *loggedRequest) {
 }
 
 // begin records a request. The returned function records its end.
-func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(requestFaults)) {
+func (l *requestLog) begin(r *request.Request, w *http.ResponseWriter) (end func(requestFaults)) {
 	tracked, ok := (*w).(*trackingWriter)
 	if !ok {
 		tracked = &trackingWriter{ResponseWriter: *w}
 		*w = tracked
 	}
-	entry := &loggedRequest{at: time.Now(), what: r.title()}
+	entry := &loggedRequest{at: time.Now(), what: titleOf(r)}
 	if p := processOf(r.Request); p != nil {
 		entry.client = p.name
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.append(entry)
-	counts := r.verb != "watch" && !r.kind.isLease()
+	counts := r.Verb != "watch" && !r.Kind.IsLease()
 	if counts {
 		l.open++
 	}
@@ -104,14 +109,10 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 	}
 }
 
-// isLease reports whether the kind is Lease. Leader election renews leases all the time, so
-// they do not count as activity.
-func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
-
 // answered records the time of a response that begin does not see, such as a denial, and of a
 // failed watch: a client that retries is not idle.
 func (l *requestLog) answered(req *http.Request) {
-	if a := attributesOf(req); a.group == "coordination.k8s.io" && a.resource == "leases" {
+	if a := access.AttributesOf(req); a.Group == "coordination.k8s.io" && a.Resource == "leases" {
 		return
 	}
 	l.mu.Lock()
@@ -120,8 +121,8 @@ func (l *requestLog) answered(req *http.Request) {
 }
 
 // sent records that a watch sent an event.
-func (l *requestLog) sent(k *kind) {
-	if k.isLease() {
+func (l *requestLog) sent(k *kinds.Kind) {
+	if k.IsLease() {
 		return
 	}
 	l.mu.Lock()
@@ -200,7 +201,7 @@ func (programReturned) String() string { return "the program returned" }
 
 // idle returns how long there has been no activity.
 func (s *Server) idle() time.Duration {
-	changed := s.storage.lastChange()
+	changed := s.storage.LastChange()
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	if s.requests.open > 0 {
@@ -236,4 +237,11 @@ func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {
 			return fmt.Errorf("apiserver: waiting until the server is idle for %v: %w", quiet, context.Cause(ctx))
 		}
 	}
+}
+
+// denied adds a request that was not permitted to the log.
+func (l *requestLog) denied(u *access.User, a access.Attributes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(&loggedRequest{at: time.Now(), client: u.Username, what: a, result: fmt.Sprint(http.StatusForbidden)})
 }

@@ -6,19 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/admission"
+	"github.com/tarnproject/tarn/apiserver/internal/certificate"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"github.com/tarnproject/tarn/apiserver/internal/discovery"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
+	"github.com/tarnproject/tarn/apiserver/internal/ownership"
+	"github.com/tarnproject/tarn/apiserver/internal/registry"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	"github.com/tarnproject/tarn/internal/hostcheck"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -29,35 +38,34 @@ const memoryHost = "http://tarn.invalid"
 // [Server.Run] serves them. All other methods may be called from any goroutine at any time,
 // also before and after Run.
 type Server struct {
-	opts        Options
-	storage     *storage
-	catalog     *catalog
-	codecs      *codecs
-	ownership   *ownership
-	faults      faults
-	requests    requestLog
-	tokens      tokenKey
-	rbac        rbac
-	webhooks    webhooks
-	denials     denials
-	standstill  standstill
-	definitions *kind
-	namespaces  *kind
+	opts       Options
+	storage    *storage.Storage
+	catalog    *kinds.Catalog
+	codecs     *codec.Codecs
+	faults     faults
+	requests   requestLog
+	access     *access.Control
+	out        *response.Responder
+	names      *registry.Names
+	registry   *registry.Registry
+	discovery  *discovery.Discovery
+	features   request.ListFeatures
+	webhooks   *admission.Webhooks
+	standstill standstill
 
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
 	authority []byte       // CA certificate in PEM
 	address   string       // Options.Address
 	hosts     []string     // allowed besides loopback; not modified after New
-	memory    *memoryListener
+	memory    *memory.Listener
 	transport *http.Transport // dials memory
 	refusing  atomic.Bool
 
 	firstChange uint64  // version when New returned
 	plan        planner // of supervised programs; set before the first, nil outside of Explore
 
-	mu      sync.Mutex // guards rand, ran, closing
-	rand    *rand.Rand
+	mu      sync.Mutex // guards ran, closing
 	ran     bool
 	closing bool
 
@@ -74,20 +82,28 @@ type Server struct {
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
-		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(opts.Schemas),
-		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
+		opts: opts, storage: storage.New(opts.History, opts.HistoryBytes, opts.OldServer), codecs: codec.New(),
+		catalog: kinds.NewCatalog(), memory: memory.NewListener(),
+		names: registry.NewNames(opts.Seed), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
-	s.catalog.put(builtins(opts.Strict)...)
-	s.catalog.put(s.definitions)
+	s.out = response.New(s.codecs, opts.Logger, s.requests.answered)
+	s.discovery = discovery.New(s.catalog, s.codecs, s.out)
+	s.features = request.ListFeatures{Streaming: !opts.NoStreamingLists, Sharding: !opts.NoSharding}
+	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.names.UID, s.requests.denied)
+	s.catalog.Put(kinds.Builtins(opts.Strict)...)
 	var err error
-	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
+	if s.webhooks, err = admission.NewWebhooks(admission.Options{
+		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Access: s.access, Logger: opts.Logger, NewUID: s.names.UID, Go: s.handlers.Go, Calling: callingWebhook,
+	}); err != nil {
 		return nil, err
 	}
-	for resource, into := range map[string]**kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
-		if *into, err = s.catalog.get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
-			return nil, err
-		}
+	if s.registry, err = registry.New(registry.Parts{
+		Schemas: opts.Schemas, Strict: opts.Strict, CollectGarbage: opts.CollectGarbage, KeepNamespaces: opts.KeepNamespaces,
+		NoControllers: opts.NoControllers, AnyNamespace: opts.AnyNamespace,
+		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Ownership: ownership.New(), Access: s.access, Webhooks: s.webhooks,
+		Out: s.out, Names: s.names, Features: s.features, Pace: s.paceCreate,
+	}); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{metav1.NamespaceDefault, "kube-node-lease", metav1.NamespacePublic, metav1.NamespaceSystem} {
 		if _, err := s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -95,11 +111,17 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	if opts.RBAC {
-		if err := s.startRBAC(); err != nil {
+		roles, err := s.access.Start(!opts.NoRoleAggregation)
+		if err != nil {
 			return nil, err
 		}
+		for _, obj := range roles {
+			if _, err := s.Create(obj); err != nil {
+				return nil, err
+			}
+		}
 	}
-	s.firstChange = s.storage.now()
+	s.firstChange = s.storage.Now()
 	s.transport = s.newTransport(s.dial)
 	if opts.Address == "" {
 		return s, s.startStrict()
@@ -109,7 +131,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.address, s.hosts = opts.Address, hostcheck.Listening(opts.Address, opts.AllowedHosts)
 	if opts.TLS {
-		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
+		if s.tls, s.authority, err = certificate.New(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
 			return nil, fmt.Errorf("apiserver: creating certificate: %w", err)
 		}
@@ -134,7 +156,7 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.refusing.Load() {
 		return nil, s.refuseDial(ctx)
 	}
-	conn, err := s.memory.dial(ctx, nil)
+	conn, err := s.memory.Dial(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +170,7 @@ func (s *Server) Config() *rest.Config {
 		return s.MemoryConfig()
 	}
 	address := hostcheck.Reachable(s.address, s.tcp.Addr())
-	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.adminToken()}
+	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.access.AdminToken()}
 	if s.tls != nil {
 		cfg.Host = "https://" + address
 		cfg.CAData = s.authority
@@ -159,7 +181,7 @@ func (s *Server) Config() *rest.Config {
 // MemoryConfig returns a client config for in-memory connections. Under testing/synctest,
 // create both the server and the config inside the bubble.
 func (s *Server) MemoryConfig() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.adminToken()}
+	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.access.AdminToken()}
 }
 
 // Addr returns the listening address, or nil if there is none.
@@ -171,7 +193,7 @@ func (s *Server) Addr() net.Addr {
 }
 
 // Version returns the current resource version.
-func (s *Server) Version() uint64 { return s.storage.now() }
+func (s *Server) Version() uint64 { return s.storage.Now() }
 
 // RefuseConnections turns connection refusal on or off. While it is on, new connections are
 // refused and requests on existing ones are cut. Open watches stay open; see [Server.Cut].
@@ -206,7 +228,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var conns sync.WaitGroup
 	srv := &http.Server{
 		Handler: http.HandlerFunc(s.handle), TLSConfig: s.tls, Protocols: new(http.Protocols),
-		ReadHeaderTimeout: headTimeout,
+		ReadHeaderTimeout: response.HeadTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext:       withProcess,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
@@ -277,11 +299,11 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.mu.Unlock()
 	defer s.handlers.Done()
 	s.paceRequest(req)
-	limitBody(w, req)
+	response.LimitBody(w, req)
 	tracked := &trackingWriter{ResponseWriter: w}
 	defer s.recovered(tracked, req)
 	if err := s.checkHost(req); err != nil {
-		s.respondError(tracked, req, err)
+		s.out.Error(tracked, req, err)
 		return
 	}
 	s.ServeHTTP(tracked, req)
@@ -306,7 +328,7 @@ func (s *Server) recovered(w *trackingWriter, req *http.Request) {
 	if w.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	s.respondError(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
+	s.out.Error(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
 }
 
 // trackingWriter records whether the response has begun, and its status.
@@ -350,30 +372,4 @@ func (l *refusingListener) Accept() (net.Conn, error) {
 		}
 		_ = conn.Close() // dropped either way
 	}
-}
-
-// newUID returns a UUID, reproducible with Options.Seed.
-func (s *Server) newUID() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, b := s.rand.Uint64(), s.rand.Uint64()
-	a = a&^(0xf<<12) | 4<<12
-	b = b&^(3<<62) | 2<<62
-	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffff_ffff_ffff)
-}
-
-// generatedBase returns the part of a generateName that is in the name, as kube-apiserver
-// shortens it.
-func generatedBase(generateName string) string { return generateName[:min(len(generateName), 58)] }
-
-// newSuffix returns the suffix of a generated name, without vowels and similar characters.
-func (s *Server) newSuffix() string {
-	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	suffix := make([]byte, 5)
-	for i := range suffix {
-		suffix[i] = letters[s.rand.IntN(len(letters))]
-	}
-	return string(suffix)
 }

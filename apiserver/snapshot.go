@@ -1,35 +1,21 @@
 package apiserver
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
-	"github.com/tarnproject/tarn/object"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Snapshot is the state of a server for [Server.Restore]. It is never modified.
 type Snapshot struct {
 	server  *Server
-	kinds   map[schema.GroupVersionResource]*kind
-	records map[*kind][]*record
+	kinds   map[schema.GroupVersionResource]*kinds.Kind
+	records map[*kinds.Kind][]*kinds.Record
 }
 
 // Snapshot returns the current objects and custom resources.
 func (s *Server) Snapshot() *Snapshot {
-	snap := &Snapshot{server: s, records: map[*kind][]*record{}}
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	s.catalog.mu.RLock()
-	defer s.catalog.mu.RUnlock()
-	snap.kinds = maps.Clone(s.catalog.kinds)
-	for k, b := range s.storage.buckets {
-		if !b.removed {
-			snap.records[k] = slices.Clone(b.records)
-		}
-	}
+	snap := &Snapshot{server: s}
+	s.storage.Locked(func() { snap.kinds, snap.records = s.catalog.Clone(), s.storage.Contents() })
 	return snap
 }
 
@@ -55,49 +41,15 @@ func (s *Server) Restore(snap *Snapshot) {
 	if snap.server != s {
 		panic("apiserver: the snapshot is of another server")
 	}
-	s.storage.mu.Lock()
-	defer s.storage.mu.Unlock()
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
-	s.catalog.kinds = maps.Clone(snap.kinds)
-	served := map[*kind]bool{}
-	for _, k := range snap.kinds {
-		served[k.storage] = true
-	}
-	byName := func(a, b *kind) int { return strings.Compare(a.String(), b.String()) }
-	for _, k := range slices.SortedFunc(maps.Keys(s.storage.buckets), byName) {
-		b := s.storage.buckets[k]
-		if !k.isLease() {
-			s.storage.restore(b, k, snap.records[k])
-		}
-		b.removed = !served[k]
-		s.storage.wake(b)
-	}
-}
-
-// restore replaces the records of a bucket. The caller must hold the lock.
-func (s *storage) restore(b *bucket, k *kind, then []*record) {
-	keep := make(map[object.Key]bool, len(then))
-	for _, rec := range then {
-		keep[rec.key] = true
-	}
-	for _, rec := range slices.Clone(b.records) {
-		if !keep[rec.key] {
-			s.write(b, k, rec.key, rec, nil)
-		}
-	}
-	for _, rec := range then {
-		now, next := s.find(k, rec.key), rec.obj.DeepCopyObject()
-		if now != nil {
-			metaOf(next).SetResourceVersion(now.meta.GetResourceVersion())
-			if equality.Semantic.DeepEqual(now.obj, next) {
-				continue
+	s.storage.Locked(func() {
+		s.catalog.Reset(snap.kinds)
+		s.storage.Reset(snap.records, func(k *kinds.Kind) bool {
+			for _, served := range snap.kinds {
+				if served.Storage == k {
+					return true
+				}
 			}
-			if now.meta.GetUID() != rec.meta.GetUID() {
-				s.write(b, k, rec.key, now, nil)
-				now = nil
-			}
-		}
-		s.write(b, k, rec.key, now, next).schema = rec.schema
-	}
+			return false
+		})
+	})
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/access"
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
 )
 
 const (
@@ -30,7 +33,7 @@ type standstill struct {
 	mu    sync.Mutex // guards the rest
 	at    time.Time
 	all   int // requests at that instant
-	equal map[attributes]int
+	equal map[access.Attributes]int
 	cause error // nil until time has stood still
 }
 
@@ -42,7 +45,7 @@ func (s *standstill) err() error {
 }
 
 // count counts a request. The cause is not nil once there were too many, and first for one of them.
-func (s *standstill) count(what func() attributes) (cause error, first bool) {
+func (s *standstill) count(what func() access.Attributes) (cause error, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
@@ -56,7 +59,7 @@ func (s *standstill) count(what func() attributes) (cause error, first bool) {
 		return nil, false
 	}
 	if s.equal == nil {
-		s.equal = map[attributes]int{}
+		s.equal = map[access.Attributes]int{}
 	}
 	a := what()
 	if s.equal[a]++; s.equal[a] < s.limit {
@@ -73,14 +76,14 @@ really send so many equal requests need a fault of the kind %s. From now on each
 
 // most returns the most frequent requests, one line each. The caller must hold the lock.
 func (s *standstill) most() string {
-	all := slices.SortedFunc(maps.Keys(s.equal), func(a, b attributes) int {
+	all := slices.SortedFunc(maps.Keys(s.equal), func(a, b access.Attributes) int {
 		return cmp.Or(cmp.Compare(s.equal[b], s.equal[a]), strings.Compare(a.String(), b.String()))
 	})
 	var lines []string
 	for _, a := range all[:min(5, len(all))] {
 		text := fmt.Sprintf("%8d times %v", s.equal[a], a)
-		if a.name != "" {
-			text += ", " + a.name
+		if a.Name != "" {
+			text += ", " + a.Name
 		}
 		lines = append(lines, text)
 	}
@@ -88,7 +91,7 @@ func (s *standstill) most() string {
 }
 
 // pace counts a request and, once virtual time has stood still, delays it. It reports that once.
-func (s *Server) pace(ctx context.Context, what func() attributes) {
+func (s *Server) pace(ctx context.Context, what func() access.Attributes) {
 	cause, first := s.standstill.count(what)
 	if cause == nil {
 		return
@@ -109,7 +112,7 @@ func (s *Server) pace(ctx context.Context, what func() attributes) {
 
 // paceRequest is pace for a request that the server has received.
 func (s *Server) paceRequest(req *http.Request) {
-	s.pace(req.Context(), func() attributes { return attributesOf(req) })
+	s.pace(req.Context(), func() access.Attributes { return access.AttributesOf(req) })
 }
 
 // paceCreate counts a create under the name of its object, which attributes lack: any number of objects may be
@@ -118,19 +121,19 @@ func (s *Server) paceCreate(req *http.Request, name string) {
 	if name == "" {
 		return
 	}
-	a := attributesOf(req)
+	a := access.AttributesOf(req)
 	s.standstill.mu.Lock()
 	if s.standstill.equal[a] > 0 {
 		s.standstill.equal[a]--
 		s.standstill.all--
 	}
 	s.standstill.mu.Unlock()
-	a.name = name
-	s.pace(req.Context(), func() attributes { return a })
+	a.Name = name
+	s.pace(req.Context(), func() access.Attributes { return a })
 }
 
 // refuseDial returns the error of a connection that is refused. A client may repeat that too.
 func (s *Server) refuseDial(ctx context.Context) error {
-	s.pace(ctx, func() attributes { return attributes{verb: "connect to", path: "/"} })
-	return refused()
+	s.pace(ctx, func() access.Attributes { return access.Attributes{Verb: "connect to", Path: "/"} })
+	return memory.Refused()
 }

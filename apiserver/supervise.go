@@ -37,8 +37,8 @@ func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Con
 		stop()
 		if returned := <-done; !returned {
 			t.Errorf("apiserver: the program did not return within %v when its context had ended", stopLimit)
-			if t, ok := t.(interface{ leaked() }); ok {
-				t.leaked()
+			if t, ok := t.(interface{ Leaked() }); ok {
+				t.Leaked()
 			}
 		}
 	})

@@ -10,6 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"github.com/tarnproject/tarn/apiserver/internal/codec"
+	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/response"
+	"github.com/tarnproject/tarn/apiserver/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +27,9 @@ import (
 // stream writes the events of one watch.
 type stream struct {
 	server  *Server
-	r       *request
+	r       *request.Request
 	w       http.ResponseWriter
-	watcher *watcher
+	watcher *storage.Watcher
 	frames  streaming.Encoder
 	faults  *streamFaults // faults of this watch
 	columns bool          // the next table must include column definitions
@@ -32,17 +38,17 @@ type stream struct {
 
 // serveWatch opens a watch and sends its events until the client, the timeout, a fault or
 // the server ends it.
-func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFaults) error {
-	opts, sel, err := s.listOptions(r, r.URL.Query())
+func (s *Server) serveWatch(w http.ResponseWriter, r *request.Request, faults requestFaults) error {
+	opts, sel, err := r.ListOptions(s.features)
 	if err != nil {
 		return err
 	}
-	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
-		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+	if s.codecs.Infos[r.Rep.Encoding].StreamSerializer == nil {
+		return apierror.NotAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
-	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
-	if errors.Is(err, errOver) {
-		return notServed()
+	watcher, start, err := s.storage.Watch(r.Context(), r.Kind, sel, opts, faults[StaleCache].Wait)
+	if errors.Is(err, storage.ErrOver) {
+		return apierror.NotServed()
 	}
 	// Errors found by the storage are sent inside the stream.
 	expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
@@ -51,20 +57,20 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 		return err
 	}
 	timeout := watchTimeout(opts)
-	limitWrites(w, timeout+watchGrace)
-	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
+	response.LimitWrites(w, timeout+response.WatchGrace)
+	w.Header().Set("Content-Type", r.Rep.ContentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
-	info := s.codecs.infos[r.rep.encoding].StreamSerializer
+	info := s.codecs.Infos[r.Rep.Encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.Version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if err != nil {
 		st.fail(err)
 		return nil
 	}
-	defer watcher.close()
+	defer watcher.Close()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks, timeout-lastBookmark); err != nil {
@@ -86,7 +92,7 @@ const lastBookmark = 2 * time.Second
 
 // run sends events until the watch ends, and a last bookmark after a time that is positive. It returns nil
 // for a clean end.
-func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool, last time.Duration) error {
+func (st *stream) run(ctx context.Context, w *storage.Watcher, start storage.Start, bookmarks bool, last time.Duration) error {
 	if err := st.faults.endIfDue(st); err != nil {
 		return ended(err)
 	}
@@ -114,7 +120,7 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 			err = st.periodic(w, bookmarks)
 		case <-marks.C:
 			err = st.periodic(w, bookmarks)
-		case <-w.wake:
+		case <-w.Wake:
 			err = st.drain(w)
 		}
 		if err == nil {
@@ -127,7 +133,7 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 }
 
 // periodic sends pending events and a bookmark, if bookmarks are enabled.
-func (st *stream) periodic(w *watcher, bookmarks bool) error {
+func (st *stream) periodic(w *storage.Watcher, bookmarks bool) error {
 	if !bookmarks || st.server.opts.NoBookmarks {
 		return nil
 	}
@@ -140,20 +146,20 @@ func (st *stream) periodic(w *watcher, bookmarks bool) error {
 
 // ended returns nil if err is a clean end of the watch.
 func ended(err error) error {
-	if errors.Is(err, errOver) {
+	if errors.Is(err, storage.ErrOver) {
 		return nil
 	}
 	return err
 }
 
 // initial sends the existing objects and the bookmark after them.
-func (st *stream) initial(w *watcher, start watchStart) error {
-	records := slices.DeleteFunc(start.initial, func(rec *record) bool { return !w.sel.matches(w.kind, rec) })
+func (st *stream) initial(w *storage.Watcher, start storage.Start) error {
+	records := slices.DeleteFunc(start.Initial, func(rec *kinds.Record) bool { return !w.Selects(rec) })
 	for i, rec := range records {
 		if i >= len(records)/2 && st.faults.has(TruncateBody) {
 			break
 		}
-		if err := st.event(watchEvent{watch.Added, rec}); err != nil {
+		if err := st.event(storage.Event{watch.Added, rec}); err != nil {
 			return err
 		}
 	}
@@ -161,17 +167,17 @@ func (st *stream) initial(w *watcher, start watchStart) error {
 		if err := st.flush(); err != nil {
 			return err
 		}
-		return errCut
+		return storage.ErrCut
 	}
-	if start.mark {
+	if start.Mark {
 		return st.bookmark(true)
 	}
 	return nil
 }
 
 // drain sends all pending events.
-func (st *stream) drain(w *watcher) error {
-	events, version, err := w.next()
+func (st *stream) drain(w *storage.Watcher) error {
+	events, version, err := w.Next()
 	for _, ev := range events {
 		if err := st.event(ev); err != nil {
 			return err
@@ -184,25 +190,25 @@ func (st *stream) drain(w *watcher) error {
 }
 
 // event sends one event and applies faults that are due.
-func (st *stream) event(ev watchEvent) error {
+func (st *stream) event(ev storage.Event) error {
 	st.faults.beforeEvent()
-	st.server.requests.sent(st.r.kind)
-	if err := st.write(ev.kind, ev.record); err != nil {
+	st.server.requests.sent(st.r.Kind)
+	if err := st.write(ev.Kind, ev.Record); err != nil {
 		return err
 	}
 	return st.faults.afterEvent(st, ev)
 }
 
-func (st *stream) write(kind watch.EventType, rec *record) error {
+func (st *stream) write(kind watch.EventType, rec *kinds.Record) error {
 	var obj runtime.Object
-	switch st.r.rep.as {
+	switch st.r.Rep.As {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*record{rec}, version: rec.version}, st.columns)
+		obj = st.server.out.Table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: rec.Version}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = partial(rec, st.r.rep.in)
+		obj = codec.Partial(rec, st.r.Rep.In)
 	default:
-		raw, err := st.server.codecs.record(st.r.kind, st.r.rep.encoding, rec)
+		raw, err := st.server.codecs.Record(st.r.Kind, st.r.Rep.Encoding, rec)
 		if err != nil {
 			return err
 		}
@@ -213,7 +219,7 @@ func (st *stream) write(kind watch.EventType, rec *record) error {
 
 // object sends an event with an object that is not stored.
 func (st *stream) object(kind string, obj runtime.Object) error {
-	raw, err := st.server.codecs.encode(representation{encoding: st.r.rep.encoding}, obj)
+	raw, err := st.server.codecs.Encode(codec.Representation{Encoding: st.r.Rep.Encoding}, obj)
 	if err != nil {
 		return err
 	}
@@ -226,7 +232,7 @@ func (st *stream) frame(kind string, raw []byte) error {
 
 // fail sends an ERROR event.
 func (st *stream) fail(err error) {
-	if st.object(string(watch.Error), statusOf(err)) == nil {
+	if st.object(string(watch.Error), response.StatusOf(err)) == nil {
 		_ = st.flush() // the watch ends either way
 	}
 }
@@ -237,17 +243,17 @@ func (st *stream) bookmark(end bool) error {
 		st.faults.used(DropBookmarks)
 		return nil
 	}
-	obj := st.r.kind.empty()
-	rec := newRecord(obj, st.at)
+	obj := st.r.Kind.Empty()
+	rec := kinds.NewRecord(obj, st.at)
 	if end {
-		rec.meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		rec.Meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	switch st.r.rep.as {
+	switch st.r.Rep.As {
 	case "Table":
-		obj = st.server.table(st.r, page{records: []*record{rec}, version: st.at}, st.columns)
+		obj = st.server.out.Table(st.r, storage.Page{Records: []*kinds.Record{rec}, Version: st.at}, st.columns)
 		st.columns = false
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		obj = partial(rec, st.r.rep.in)
+		obj = codec.Partial(rec, st.r.Rep.In)
 	}
 	return st.object(string(watch.Bookmark), obj)
 }

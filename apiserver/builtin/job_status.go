@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -216,14 +217,21 @@ func intervals(text string, limit int32) (all []interval) {
 	return all
 }
 
-// overlap returns the first index that is in an interval of both.
+// overlap returns the first index that is in an interval of both, which it sorts.
 func overlap(a, b []interval) (index int, both bool) {
-	for _, x := range a {
-		for _, y := range b {
-			if at := max(x.first, y.first); at <= min(x.last, y.last) && (!both || at < index) {
-				index, both = at, true
-			}
+	byFirst := func(x, y interval) int { return cmp.Compare(x.first, y.first) }
+	slices.SortFunc(a, byFirst)
+	slices.SortFunc(b, byFirst)
+	for len(a) > 0 && len(b) > 0 {
+		if at := max(a[0].first, b[0].first); at <= min(a[0].last, b[0].last) {
+			return at, true
+		}
+		// The one that ends first is before all others of the other list.
+		if a[0].last < b[0].last {
+			a = a[1:]
+		} else {
+			b = b[1:]
 		}
 	}
-	return index, both
+	return 0, false
 }

@@ -1,0 +1,38 @@
+package access
+
+import (
+	"context"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// User is the user of a request. It is never modified after authentication.
+type User = authenticationv1.UserInfo
+
+type userKey struct{}
+
+// UserOf returns the user of a request that was authenticated.
+func UserOf(ctx context.Context) *User { return ctx.Value(userKey{}).(*User) }
+
+const (
+	anonymous       = "system:anonymous"
+	authenticated   = "system:authenticated"
+	unauthenticated = "system:unauthenticated"
+	masters         = "system:masters" // may do everything
+	accountPrefix   = "system:serviceaccount:"
+)
+
+// administrator is the user of [Server.Config].
+var administrator = &User{Username: "admin", Groups: []string{masters, authenticated}}
+
+// splitAccount splits the user name of a ServiceAccount.
+func splitAccount(username string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(username, accountPrefix)
+	namespace, name, found := strings.Cut(rest, ":")
+	return namespace, name, ok && found && namespace != "" && name != "" && !strings.Contains(name, ":")
+}
+
+func accountGroups(namespace string) []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
+}

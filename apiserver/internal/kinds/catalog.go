@@ -1,0 +1,157 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tarnproject/tarn/apiserver/internal/apierror"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Catalog holds the served kinds.
+type Catalog struct {
+	mu    sync.RWMutex // guards kinds
+	kinds map[schema.GroupVersionResource]*Kind
+}
+
+// NewCatalog returns an empty catalog.
+func NewCatalog() *Catalog { return &Catalog{kinds: map[schema.GroupVersionResource]*Kind{}} }
+
+// Clone returns the served kinds, for reset.
+func (c *Catalog) Clone() map[schema.GroupVersionResource]*Kind {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return maps.Clone(c.kinds)
+}
+
+// Reset serves other kinds.
+func (c *Catalog) Reset(kinds map[schema.GroupVersionResource]*Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kinds = maps.Clone(kinds)
+}
+
+// Get returns the kind of a resource, or a NotFound error.
+func (c *Catalog) Get(gvr schema.GroupVersionResource) (*Kind, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if k := c.kinds[gvr]; k != nil {
+		return k, nil
+	}
+	return nil, apierror.NotServed()
+}
+
+// Has reports whether any resource of a group is served, and of its version if all are custom.
+func (c *Catalog) Has(group, version string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for gvr, k := range c.kinds {
+		if gvr.Group == group && (version == "" || gvr.Version == version || k.Builtin()) {
+			return true
+		}
+	}
+	return false
+}
+
+// ByKind looks up a kind by an object's GVK.
+func (c *Catalog) ByKind(gvk schema.GroupVersionKind) (*Kind, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, k := range c.kinds {
+		if k.GVK() == gvk {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("apiserver: the kind %v is not served", gvk)
+}
+
+// Owner looks up the kind of an owner reference, in any version.
+func (c *Catalog) Owner(apiVersion, name string) *Kind {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, k := range c.kinds {
+		if k.Group == gv.Group && k.Kind == name && !k.Review {
+			return k.Storage
+		}
+	}
+	return nil
+}
+
+// All returns the kinds in discovery order: by group, then newest version first, then name.
+func (c *Catalog) All() []*Kind {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make([]*Kind, 0, len(c.kinds))
+	for _, k := range c.kinds {
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b *Kind) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version),
+			strings.Compare(a.Resource.Resource, b.Resource.Resource))
+	})
+	return out
+}
+
+// StorageKinds returns one kind for each set of stored objects.
+func (c *Catalog) StorageKinds() []*Kind {
+	return slices.DeleteFunc(OncePerStorage(c.All()), func(k *Kind) bool { return k.Review })
+}
+
+// OncePerStorage removes kinds that share the objects of an earlier one.
+func OncePerStorage(kinds []*Kind) []*Kind {
+	seen := map[*Kind]bool{}
+	return slices.DeleteFunc(kinds, func(k *Kind) bool {
+		again := seen[k.Storage]
+		seen[k.Storage] = true
+		return again
+	})
+}
+
+// Put adds kinds and replaces those at the same paths.
+func (c *Catalog) Put(kinds ...*Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range kinds {
+		c.kinds[k.GVR()] = k
+	}
+}
+
+// Drop removes and returns all versions of a resource.
+func (c *Catalog) Drop(gr schema.GroupResource) (dropped []*Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for gvr, k := range c.kinds {
+		if gvr.GroupResource() == gr {
+			dropped = append(dropped, k)
+			delete(c.kinds, gvr)
+		}
+	}
+	return dropped
+}
+
+// Versions returns all versions of a resource in any order.
+func (c *Catalog) Versions(gr schema.GroupResource) (kinds []*Kind) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for gvr, k := range c.kinds {
+		if gvr.GroupResource() == gr {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// Named returns a filter for a resource name such as "pods" or "deployments.apps". An empty
+// name matches all.
+func Named(name string) func(*Kind) bool {
+	return func(k *Kind) bool { return name == "" || name == k.Resource.Resource || name == k.String() }
+}

@@ -1,0 +1,30 @@
+package kinds
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Column is a column of a custom resource's table.
+type Column struct {
+	metav1.TableColumnDefinition
+	Path *jsonpath.JSONPath
+}
+
+// columnsOf parses the printer columns of a custom resource. As on the real server, an
+// invalid path ends the list.
+func columnsOf(defined []definedColumn) (columns []Column) {
+	for _, d := range defined {
+		path := jsonpath.New(d.Name).AllowMissingKeys(true)
+		if path.Parse("{"+d.Path+"}") != nil {
+			break
+		}
+		columns = append(columns, Column{Path: path, TableColumnDefinition: metav1.TableColumnDefinition{
+			Name: d.Name, Type: d.Type, Format: d.Format, Priority: d.Priority,
+			Description: cmp.Or(d.Description, "Custom resource definition column (in JSONPath format): "+d.Path),
+		}})
+	}
+	return columns
+}

@@ -1,0 +1,55 @@
+package special
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// secret has the rules of Secrets.
+type secret struct{ Plain }
+
+// Normalise implements [Rules].
+func (secret) Normalise(obj runtime.Object) {
+	s := obj.(*corev1.Secret)
+	s.Type = cmp.Or(s.Type, corev1.SecretTypeOpaque)
+	for name, text := range s.StringData {
+		if s.Data == nil {
+			s.Data = map[string][]byte{}
+		}
+		s.Data[name] = []byte(text)
+	}
+	s.StringData = nil
+}
+
+// volume, claim and attributesClass have the rules of kinds that a controller protects while they are in use.
+type (
+	volume          struct{ Plain }
+	claim           struct{ Plain }
+	attributesClass struct{ Plain }
+)
+
+// Start implements [Rules].
+func (volume) Start(obj runtime.Object) {
+	if v := obj.(*corev1.PersistentVolume); v.Status.Phase == "" {
+		at := metav1.Now().Rfc3339Copy()
+		v.Status.Phase, v.Status.LastPhaseTransitionTime = corev1.VolumePending, &at
+	}
+}
+
+// Protection implements [Rules].
+func (volume) Protection() string { return "kubernetes.io/pv-protection" }
+
+// Start implements [Rules].
+func (claim) Start(obj runtime.Object) {
+	c := obj.(*corev1.PersistentVolumeClaim)
+	c.Status.Phase = cmp.Or(c.Status.Phase, corev1.ClaimPending)
+}
+
+// Protection implements [Rules].
+func (claim) Protection() string { return "kubernetes.io/pvc-protection" }
+
+// Protection implements [Rules].
+func (attributesClass) Protection() string { return "kubernetes.io/vac-protection" }

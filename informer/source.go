@@ -145,7 +145,8 @@ func (inf *Informer[T]) Shard() (shard object.Shard) {
 	return shard
 }
 
-// Wake makes sources that are backing off retry immediately. It does not wait.
+// Wake makes sources that are backing off retry immediately, or when a Retry-After of the server has
+// passed. It does not wait.
 func (inf *Informer[T]) Wake() {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()

@@ -175,9 +175,9 @@ func (r *Reflector[T]) Rewound(epoch object.Epoch) {
 	}
 }
 
-// Wake retries immediately instead of waiting out the current back-off. It does nothing in other
-// states, and does not shorten the delay after the next failure. It does not block and may be
-// called from any goroutine.
+// Wake retries immediately instead of waiting out the current back-off, or when a Retry-After of the
+// server has passed. It does nothing in other states, and does not shorten the delay after the next
+// failure. It does not block and may be called from any goroutine.
 func (r *Reflector[T]) Wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

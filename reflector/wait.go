@@ -8,6 +8,7 @@ import (
 // backingOff is the state of waiting after a failure.
 type backingOff[T any] struct {
 	since time.Time
+	asked time.Time // until when the server asked to wait, which Wake does not shorten
 	until time.Time
 	next  state[T] // follows the wait; it holds nothing that must be freed
 }
@@ -20,8 +21,8 @@ func (r *Reflector[T]) backOff(cause *Error, next state[T]) state[T] {
 	}
 	r.now.Cause = cause
 	r.now.Counts.Waits++
-	now := time.Now()
-	return &backingOff[T]{since: now, until: now.Add(r.delays.next(now, retryAfter(cause))), next: next}
+	now, asked := time.Now(), retryAfter(cause)
+	return &backingOff[T]{since: now, asked: now.Add(asked), until: now.Add(r.delays.next(now, asked)), next: next}
 }
 
 func (b *backingOff[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error) {
@@ -30,6 +31,9 @@ func (b *backingOff[T]) step(ctx context.Context, r *Reflector[T]) (state[T], er
 	select {
 	case <-t.C:
 	case <-r.woken:
+		if b.until = b.asked; time.Now().Before(b.until) {
+			return b, nil
+		}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -273,6 +273,28 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
+// A Wake after an outage must not add to the load that the server has asked to keep away.
+func TestW09_WakeDoesNotShortenARetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{Rand: func() float64 { return 0.5 }, Backoff: reflector.Backoff{Min: time.Hour, Max: time.Hour}}))
+		srv.Requests()
+		srv.Stream().Send(event{Err: apierrors.NewTooManyRequests("slow down", 20)})
+		simtest.Advance(5 * time.Second)
+		for range 3 {
+			r.Wake()
+			simtest.Advance(4 * time.Second)
+			if s := r.in(reflector.BackingOff); s.Until.Sub(s.Since) != 20*time.Second {
+				t.Errorf("it waits until %v after the failure", s.Until.Sub(s.Since))
+			}
+		}
+		r.requests()
+		simtest.Advance(3 * time.Second)
+		r.requests(`WATCH "11"`)
+		r.live()
+	})
+}
+
 func TestW10_ServerErrorsAreRetriedThenListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")

@@ -88,7 +88,7 @@
 // seconds after it sent its last renewal. A renewal counts when the server's answer comes before the
 // one before it has lapsed, and when the member's own watch shows it. So a member whose watch is stuck
 // stops by itself. If the answer takes more than 2 seconds, another renewal of the same version is sent: the
-// first may be lost, or the server is slow.
+// first may be lost, or the server is slow. The next one is due 5 seconds after the one that was stored was sent.
 //
 // To move a slot from A to B, the assignment names B as next. A starts nothing new on the slot,
 // lets running reconciles end, and writes into its own lease that it has released the slot in this
@@ -144,7 +144,8 @@
 //
 // What is compared is Options.Rules, Options.Ranges and the number of slots. Not detected are a function that
 // changes while its Rules stay the same, processes with another group or another namespace of the leases, which do not
-// see each other, and a person who writes owners into the assignment, such as by restoring an old copy.
+// see each other, and a person who writes owners or rules into the assignment, such as by restoring an old copy. The
+// group works again after that: members release what they own by other rules.
 //
 // # Ranges
 //

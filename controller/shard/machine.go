@@ -314,7 +314,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 		m.phase = lapsed
 	}
 	me := slices.Index(m.owners, owner{m.name, m.term})
-	if m.phase != active || m.rules != m.view.rules {
+	if m.phase != active {
 		me = -1
 	}
 	draining := false // a slot that is to be released
@@ -322,7 +322,8 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	for i := range m.held {
 		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
 		mine := me >= 0 && m.ownerOf[i] == me
-		stay := mine && p.next == "" && !m.leaving
+		// A person can write an assignment by which a member with other rules owns slots.
+		stay := mine && p.next == "" && !m.leaving && m.rules == m.view.rules
 		switch held := h.epoch != 0; {
 		case held && !h.draining && (!stay || h.epoch != p.epoch):
 			h.draining, h.since = true, now.Mono

@@ -21,8 +21,11 @@ func (m *machine) renewalDue(now moment, changed bool) bool {
 
 // send returns what to write to this member's lease. The caller calls answered after that.
 func (m *machine) send(now moment) member {
+	if m.sending == 0 {
+		m.nextRenew = now.Mono + m.timing.renew
+	}
 	m.sending++
-	m.lastSent, m.nextRenew = now.Mono, now.Mono+m.timing.renew
+	m.lastSent = now.Mono
 	return m.lease(now)
 }
 
@@ -40,6 +43,8 @@ func (m *machine) stored(now, sent moment, version string) {
 	if m.phase == active && !m.open(now) {
 		return
 	}
+	// Not from when a second one was sent, which the server does not store: the time until this one lapses has begun.
+	m.nextRenew = sent.Mono + m.timing.renew
 	// The view of a member whose watch is stuck shows none of them.
 	m.sent = slices.DeleteFunc(m.sent, func(r renewal) bool { return now.Since(r.at) >= m.timing.lapse })
 	m.sent = append(m.sent, renewal{version, sent})

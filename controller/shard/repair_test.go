@@ -39,6 +39,8 @@ func TestTheGroupRepairsItsLeases(t *testing.T) {
 		"another holder":    func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &someone },
 		"no holder":         func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{} },
 		"invalid":           func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"tarn.dev/shard-slots": "0-3 x"} },
+		"no rules":          func(l *coordinationv1.Lease) { delete(l.Annotations, "tarn.dev/shard-rules") },
+		"other rules":       func(l *coordinationv1.Lease) { l.Annotations["tarn.dev/shard-rules"] = "those of no member" },
 		"everything is bad": func(l *coordinationv1.Lease) { l.Labels, l.Annotations, l.Spec = nil, nil, coordinationv1.LeaseSpec{} },
 	} {
 		for _, which := range []string{"member", "assignment"} {

@@ -1,8 +1,15 @@
 package shard
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-const ever = 24 * time.Hour
+const (
+	ever = 24 * time.Hour
+	// kinds is how many kinds of faults there are.
+	kinds = 20
+)
 
 // chooseFaults chooses which kinds of faults happen: some of them often find more than all of them seldom.
 func (s *sim) chooseFaults() {
@@ -10,13 +17,13 @@ func (s *sim) chooseFaults() {
 		s.kinds = []int{0, 1, 2} // slots move between members that work
 		return
 	}
-	for kind := range 19 {
+	for kind := range kinds {
 		if s.rng.IntN(3) == 0 {
 			s.kinds = append(s.kinds, kind)
 		}
 	}
 	if len(s.kinds) == 0 {
-		s.kinds = append(s.kinds, s.rng.IntN(19))
+		s.kinds = append(s.kinds, s.rng.IntN(kinds))
 	}
 }
 
@@ -91,6 +98,13 @@ func (s *sim) fault() {
 	case 17, 18:
 		s.logf("requests are slow for %v", d)
 		s.sluggish = s.now + d
+	case 19:
+		if s.server.now.known {
+			s.logf("a person writes rules that no member has into the assignment")
+			edited := *s.server.now.ruling
+			edited.rules = fmt.Sprint("edited at ", s.now)
+			s.server.write(func(v string) { s.server.now.ruling, s.server.now.version = &edited, v })
+		}
 	}
 }
 
@@ -119,7 +133,7 @@ func (s *sim) deleteAssignment() {
 // heal ends the faults, except that some members never receive anything again, if one remains that
 // does.
 func (s *sim) heal() {
-	s.faults = false
+	s.faults, s.healed = false, s.now
 	s.logf("the faults end")
 	s.deletions, s.sluggish = 0, 0
 	if s.rng.IntN(4) == 0 {

@@ -126,7 +126,11 @@ func (s *sim) run(n *simNode) {
 	if s.ranges {
 		s.list(n)
 	}
+	before := n.phase
 	start, stop, changed := n.step(now)
+	if n.phase == lapsed && before == active && n.blocked == (slotSet{}) && s.healed > 0 && s.now > s.healed+time.Minute && n.stuckTill <= s.now {
+		s.failf("%s lapsed, and nothing but the latency of requests was wrong", n.name)
+	}
 	for _, slot := range start {
 		n.waits[slot] = versionOf(n.view.written[s.part(slot)])
 	}

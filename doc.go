@@ -94,7 +94,7 @@
 //     and wire.API has its verbs. stream.Source lists and watches it.
 //   - reflector.Source lists and watches; reflector.Reflector turns it into changes. It is
 //     a state machine that retries every failure.
-//   - delta.FIFO queues the changes between reflector and store.
+//   - delta.Buffer queues the changes between reflector and store.
 //   - Package store applies batches as transactions. Its snapshots never change, and
 //     reading them takes no lock.
 //   - informer.Informer is the live mirror: it connects all of these and shares one store

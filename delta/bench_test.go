@@ -61,57 +61,37 @@ func BenchmarkAddPop(b *testing.B) {
 	}
 }
 
-func BenchmarkAddPopBatch(b *testing.B) {
+// events are batches of one added object each, as a watch that delivers them one by one.
+func events(n int) []object.Batch[meta] {
+	batches := make([]object.Batch[meta], n)
+	for i, o := range metas(n) {
+		item, err := object.ItemOf(object.Meta[meta](), o)
+		if err != nil {
+			panic(err)
+		}
+		batches[i] = object.Batch[meta]{
+			Changes: []object.Change[meta]{object.ChangeOf(object.Added, &item)},
+			Marks:   []object.Mark{{Version: item.Version}},
+		}
+	}
+	return batches
+}
+
+func BenchmarkApplyPopBatch(b *testing.B) {
 	for _, n := range depths {
 		b.Run(fmt.Sprintf("pending=%d", n), func(b *testing.B) {
-			objs, f, ctx := metas(n), newMetas(b, delta.Options[meta]{}), context.Background()
-			process := func(*object.Batch[meta], bool) error { return nil }
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, o := range objs {
-					_ = f.Add(o)
-				}
-				_ = f.PopBatch(ctx, process)
-			}
-			perEvent(b, n)
-		})
-	}
-}
-
-// Half of the events are deletions, which use the index.
-func BenchmarkAddDeletePopBatch(b *testing.B) {
-	for _, n := range depths {
-		b.Run(fmt.Sprintf("pending=%d", 2*n), func(b *testing.B) {
-			objs, f, ctx := metas(n), newMetas(b, delta.Options[meta]{}), context.Background()
-			process := func(*object.Batch[meta], bool) error { return nil }
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, o := range objs {
-					_ = f.Add(o)
-				}
-				for _, o := range objs {
-					_ = f.Delete(o)
-				}
-				_ = f.PopBatch(ctx, process)
-			}
-			perEvent(b, 2*n)
-		})
-	}
-}
-
-func BenchmarkReplacePopBatch(b *testing.B) {
-	for _, n := range depths {
-		b.Run(fmt.Sprintf("listed=%d", n), func(b *testing.B) {
-			f, ctx := newMetas(b, delta.Options[meta]{}), context.Background()
-			list, err := object.ListOf(object.Meta[meta](), "5", metas(n)...)
+			events, ctx := events(n), context.Background()
+			buffer, err := delta.NewBuffer[meta](delta.BufferOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			process := func(*object.Batch[meta], bool) error { return nil }
+			process := func(*object.Batch[meta]) error { return nil }
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = f.Replace(list)
-				_ = f.PopBatch(ctx, process)
+				for i := range events {
+					_ = buffer.Apply(&events[i])
+				}
+				_ = buffer.PopBatch(ctx, process)
 			}
 			perEvent(b, n)
 		})

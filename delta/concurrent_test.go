@@ -15,15 +15,40 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Several producers, two consumers, a limit, requeues, panics and a Close at a random
+// Several producers, two consumers, requeues, panics and a Close at a random
 // time: every accepted change is processed once, in order for each key.
 func TestConcurrent(t *testing.T) {
 	const producers, keys, events = 4, 8, 500
-	for _, limit := range []int{0, 1, 64} {
+	type queue struct {
+		update func(*thing) error
+		pop    func(process func([]object.Change[*thing]) error) error
+		close  func()
+		left   func() int
+	}
+	ctx := context.Background()
+	fifo := func(known *cache) queue {
+		f := newFIFO(t, delta.Options[*thing]{Known: known})
+		return queue{f.Update, func(process func([]object.Change[*thing]) error) error {
+			f.Held(object.RawKey("p0/k0"), "u", "1")
+			return f.Pop(ctx, func(d delta.Deltas[*thing], _ bool) error { return process(d) })
+		}, f.Close, f.Len}
+	}
+	buffer := func(limit int) func(*cache) queue {
+		return func(known *cache) queue {
+			b := newBuffer(t, delta.BufferOptions{Held: known.Held, Limit: limit})
+			return queue{func(o *thing) error { return b.Apply(event(object.Updated, o)) }, func(process func([]object.Change[*thing]) error) error {
+				b.Held(object.RawKey("p0/k0"), "u", "1")
+				return b.PopBatch(ctx, func(b *object.Batch[*thing]) error { return process(b.Changes) })
+			}, b.Close, func() int { s := b.Stats(); return s.Deltas + s.InFlight + s.Blocked }}
+		}
+	}
+	for name, of := range map[string]func(*cache) queue{
+		"FIFO": fifo, "Buffer": buffer(0), "Buffer, limit 1": buffer(1), "Buffer, limit 64": buffer(64),
+	} {
 		for _, closeAt := range []int64{producers * events, 300} {
-			t.Run(fmt.Sprintf("limit=%d,closeAt=%d", limit, closeAt), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, closeAt=%d", name, closeAt), func(t *testing.T) {
 				held := newCache()
-				f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: limit})
+				q := of(held)
 				var accepted [producers][keys]int // the last version accepted
 				var total atomic.Int64
 				var producing, consuming sync.WaitGroup
@@ -31,7 +56,7 @@ func TestConcurrent(t *testing.T) {
 					producing.Go(func() {
 						for v := 1; v <= events; v++ {
 							k := v % keys
-							err := f.Update(at(fmt.Sprintf("p%d/k%d", p, k), v))
+							err := q.update(at(fmt.Sprintf("p%d/k%d", p, k), v))
 							if errors.Is(err, delta.ErrClosed) {
 								return
 							}
@@ -39,9 +64,8 @@ func TestConcurrent(t *testing.T) {
 								t.Error(err)
 							}
 							accepted[p][k] = v
-							f.Held(object.RawKey("p0/k0"), "u", "1")
 							if total.Add(1) == closeAt {
-								f.Close()
+								q.close()
 							}
 						}
 					})
@@ -51,7 +75,7 @@ func TestConcurrent(t *testing.T) {
 					consuming.Go(func() {
 						r := rand.New(rand.NewPCG(uint64(c), 0))
 						for {
-							err := consumeOne(f, held, r, &busy, c == 0)
+							err := consumeOne(q.pop, held, r, &busy)
 							if errors.Is(err, delta.ErrClosed) {
 								return
 							}
@@ -63,7 +87,7 @@ func TestConcurrent(t *testing.T) {
 					})
 				}
 				producing.Wait()
-				f.Close()
+				q.close()
 				consuming.Wait()
 				for p := range producers {
 					for k, v := range accepted[p] {
@@ -76,16 +100,19 @@ func TestConcurrent(t *testing.T) {
 						}
 					}
 				}
-				if s := f.Stats(); s.Deltas != 0 || s.InFlight != 0 || s.Blocked != 0 {
-					t.Errorf("left: %+v", s)
-				}
+				want(t, "left", q.left(), 0)
 			})
 		}
 	}
 }
 
-func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.Int32, batch bool) (err error) {
-	process := func(deltas []object.Change[*thing]) error {
+func consumeOne(pop func(func([]object.Change[*thing]) error) error, held *cache, r *rand.Rand, busy *atomic.Int32) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = r.(error)
+		}
+	}()
+	return pop(func(deltas []object.Change[*thing]) error {
 		if busy.Add(1) != 1 {
 			return errors.New("two process functions at a time")
 		}
@@ -104,161 +131,155 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 			held.apply([]object.Change[*thing]{d})
 		}
 		return nil
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = r.(error)
-		}
-	}()
-	if batch {
-		return f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error { return process(b.Changes) })
-	}
-	return f.Pop(context.Background(), func(d delta.Deltas[*thing], _ bool) error { return process(d) })
+	})
 }
 
 // Lists, deletions and resyncs while a consumer works, for the race detector. At the end the
 // consumer holds the expected state.
 func TestConcurrentLists(t *testing.T) {
-	held := newCache()
-	scopes := []object.Scope{"a", "b", "c"}
-	f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: 16})
-	expected := make([]map[object.Key]*thing, len(scopes))
-	var producing, consuming sync.WaitGroup
-	for i, scope := range scopes {
-		expected[i] = map[object.Key]*thing{}
-		producing.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(i), 0))
-			for v := 1; v < 700; v++ {
-				o := at(fmt.Sprintf("%s/%d", scope, r.IntN(10)), v)
-				var err error
-				switch r.IntN(8) {
-				case 0:
-					l := object.List[*thing]{Mark: object.Mark{Scope: scope, Version: o.version}}
-					for k, old := range expected[i] {
-						item, _ := object.ItemOf(things, old)
-						switch {
-						case r.IntN(4) == 0:
-							delete(expected[i], k)
-							continue
-						case f.Held(k, old.uid, old.version):
-							item.Object, item.Held = nil, true
+	for _, batches := range []bool{false, true} {
+		t.Run(fmt.Sprintf("batches=%v", batches), func(t *testing.T) {
+			held := newCache()
+			f, b := newFIFO(t, delta.Options[*thing]{Known: held}), newBuffer(t, delta.BufferOptions{Held: held.Held, Limit: 16})
+			var sink object.Sink[*thing] = f
+			if batches {
+				sink = b
+			}
+			scopes := []object.Scope{"a", "b", "c"}
+			expected := make([]map[object.Key]*thing, len(scopes))
+			var producing, consuming sync.WaitGroup
+			for i, scope := range scopes {
+				expected[i] = map[object.Key]*thing{}
+				producing.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(i), 0))
+					for v := 1; v < 700; v++ {
+						o := at(fmt.Sprintf("%s/%d", scope, r.IntN(10)), v)
+						var err error
+						switch r.IntN(8) {
+						case 0:
+							l := object.List[*thing]{Mark: object.Mark{Scope: scope, Version: o.version}}
+							for k, old := range expected[i] {
+								item, _ := object.ItemOf(things, old)
+								if r.IntN(4) == 0 {
+									delete(expected[i], k)
+									continue
+								}
+								if sink.Held(k, old.uid, old.version) {
+									item.Object, item.Held = nil, true
+								} else {
+									t.Errorf("%v is not held", old)
+								}
+								l.Items = append(l.Items, item)
+							}
+							err = sink.Apply(whole(l))
+						case 1, 2:
+							delete(expected[i], o.key)
+							err = sink.Apply(event(object.Deleted, o))
+						case 3:
+							err = errors.Join(f.Resync(), sink.Apply(bookmark(scope, v)))
 						default:
-							t.Errorf("%v is not held", old)
+							expected[i][o.key] = o
+							err = sink.Apply(event(object.Updated, o))
 						}
-						l.Items = append(l.Items, item)
+						if err != nil {
+							t.Error(err)
+						}
 					}
-					err = f.Replace(l)
-				case 1, 2:
-					delete(expected[i], o.key)
-					err = f.Apply(scoped(object.Deleted, o))
-				case 3:
-					err = errors.Join(f.Resync(), f.Bookmark(object.Mark{Scope: scope, Version: o.version}))
-				default:
-					expected[i][o.key] = o
-					err = f.Apply(scoped(object.Updated, o))
+				})
+			}
+			consuming.Go(func() {
+				for {
+					err := f.Pop(context.Background(), func(d delta.Deltas[*thing], _ bool) error {
+						if !batches { // else these are resyncs
+							held.apply(d)
+						}
+						return nil
+					})
+					if errors.Is(err, delta.ErrClosed) {
+						return
+					}
 				}
-				if err != nil {
-					t.Error(err)
+			})
+			marks := map[object.Scope]object.Mark{}
+			consuming.Go(func() {
+				for {
+					err := b.PopBatch(context.Background(), func(b *object.Batch[*thing]) error {
+						for _, m := range b.Marks {
+							if marks[m.Scope].Version.After(m.Version) {
+								t.Errorf("mark %v after %v", m, marks[m.Scope])
+							}
+							marks[m.Scope] = m
+						}
+						held.apply(b.Changes)
+						return nil
+					})
+					if errors.Is(err, delta.ErrClosed) {
+						return
+					}
+				}
+			})
+			producing.Wait()
+			f.Close()
+			b.Close()
+			consuming.Wait()
+			all := map[object.Key]*thing{}
+			for _, m := range expected {
+				for k, o := range m {
+					all[k] = o
 				}
 			}
+			want(t, "held", stateOf(held.m), stateOf(all))
 		})
 	}
-	marks := map[object.Scope]object.Mark{}
-	consuming.Go(func() {
-		for n := 0; ; n++ {
-			var err error
-			if n%3 == 0 {
-				err = f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error {
-					for _, m := range b.Marks {
-						if marks[m.Scope].Version.After(m.Version) { // equal if a deletion left the version incomplete
-							t.Errorf("mark %v after %v", m, marks[m.Scope])
-						}
-						marks[m.Scope] = m
-					}
-					held.apply(b.Changes)
-					return nil
-				})
-			} else {
-				err = f.Pop(context.Background(), func(d delta.Deltas[*thing], _ bool) error {
-					held.apply(d)
-					return nil
-				})
-			}
-			if errors.Is(err, delta.ErrClosed) {
-				return
-			}
-		}
-	})
-	producing.Wait()
-	f.Close()
-	consuming.Wait()
-	all := map[object.Key]*thing{}
-	for _, m := range expected {
-		for k, o := range m {
-			all[k] = o
-		}
-	}
-	want(t, "held", stateOf(held.m), stateOf(all))
 }
 
 func TestLimitBlocksProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFIFO(t, delta.Options[*thing]{Limit: 2})
-		must(t, f.Add(at("a", 1)), f.Add(at("b", 2)))
+		b := newBuffer(t, delta.BufferOptions{Limit: 2})
+		apply(t, b, event(object.Added, at("a", 1)), event(object.Added, at("b", 2)))
 		var done atomic.Int32
-		for _, produce := range []func() error{
-			func() error { return f.Add(at("c", 3)) },
-			func() error { return f.Replace(list(9, at("a", 1), at("d", 4), at("e", 5), at("f", 6))) },
+		for _, batch := range []*object.Batch[*thing]{
+			event(object.Added, at("c", 3)),
+			whole(list(9, at("a", 1), at("d", 4), at("e", 5), at("f", 6))), // admitted as a whole
 		} {
-			go func() { must(t, produce()); done.Add(1) }()
+			go func() { apply(t, b, batch); done.Add(1) }()
 		}
 		synctest.Wait()
 		want(t, "went through", done.Load(), int32(0))
-		want(t, "blocked", f.Stats().Blocked, 2)
-		must(t, f.Bookmark(object.Mark{Version: "2"}))
+		want(t, "blocked", b.Stats().Blocked, 2)
 
-		// A requeue does not wait for the limit and admits no further producers.
-		_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
+		// A batch that goes back does not wait for the limit, and blocks producers again.
+		_ = b.PopBatch(t.Context(), func(*object.Batch[*thing]) error {
 			synctest.Wait()
-			want(t, "room for one", done.Load(), int32(1))
+			want(t, "went through", done.Load(), int32(2))
 			return delta.ErrRequeue
 		})
+		go func() { apply(t, b, bookmark("", 9)); done.Add(1) }()
 		synctest.Wait()
-		want(t, "went through", done.Load(), int32(1))
-		batch(t, f)
+		want(t, "blocked", b.Stats().Blocked, 1)
+		take(t, b)
 		synctest.Wait()
-		want(t, "went through", done.Load(), int32(2))
-		want(t, "blocked", f.Stats().Blocked, 0)
-
-		// A Replace is admitted as a whole, whatever its size.
-		must(t, f.Replace(list(9, at("d", 4), at("e", 5), at("f", 6))))
-		f.Close()
+		want(t, "went through", done.Load(), int32(3))
+		want(t, "blocked", b.Stats().Blocked, 0)
 	})
 }
 
 func TestLimitCloseFreesProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFIFO(t, delta.Options[*thing]{Limit: 1, Known: newCache(at("a", 1))})
-		must(t, f.Add(at("b", 1)))
+		b := newBuffer(t, delta.BufferOptions{Limit: 1})
+		apply(t, b, event(object.Added, at("b", 1)))
 		errs := make(chan error)
-		for _, produce := range []func() error{
-			func() error { return f.Add(at("a", 1)) },
-			func() error { return f.Delete(at("a", 1)) },
-			func() error { return f.DeleteUnknown(object.Tombstone[*thing]{Key: at("a", 1).key}) },
-			func() error { return f.Replace(list(1)) },
-			f.Resync,
-		} {
-			go func() { errs <- produce() }()
+		for i := range 3 {
+			go func() { errs <- b.Apply(event(object.Updated, at("b", i))) }()
 		}
 		synctest.Wait()
-		want(t, "blocked", f.Stats().Blocked, 5)
-		f.Close()
-		for range 5 {
+		want(t, "blocked", b.Stats().Blocked, 3)
+		b.Close()
+		for range 3 {
 			if err := <-errs; !errors.Is(err, delta.ErrClosed) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
 		}
-		want(t, "popped", popAll(t, f, nil), [][]string{{"Added b@1"}})
 	})
 }
 
@@ -276,7 +297,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := f.PopBatch(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			if err := f.Pop(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 		})
@@ -311,58 +332,4 @@ func popPatiently(t *testing.T, f *delta.FIFO[*thing], meanwhile func()) (out []
 		return nil
 	}))
 	return out
-}
-
-func TestOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFIFO(t, delta.Options[*thing]{})
-		wait := func(d time.Duration) { <-time.After(d) }
-		wait(time.Minute)
-		want(t, "empty", f.Stats().Oldest, time.Duration(0))
-		must(t, f.Add(at("a", 1)))
-		wait(time.Second)
-		must(t, f.Add(at("b", 2)))
-		wait(time.Second)
-		want(t, "of two", f.Stats().Oldest, 2*time.Second)
-		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
-			want(t, "in flight", f.Stats().Oldest, time.Duration(0))
-			return delta.ErrRequeue
-		})
-		want(t, "put back", f.Stats().Oldest, 2*time.Second)
-		pop(t, f)
-		want(t, "of the rest", f.Stats().Oldest, time.Second)
-		pop(t, f)
-		want(t, "of none", f.Stats().Oldest, time.Duration(0))
-
-		// A list that is split into keys keeps its age, and changes that arrive while
-		// only a bookmark is in flight and requeued do not get its age.
-		must(t, f.Replace(list(3, at("a", 1), at("b", 2))))
-		wait(time.Second)
-		pop(t, f)
-		want(t, "of a list", f.Stats().Oldest, time.Second)
-		batch(t, f)
-		must(t, f.Bookmark(object.Mark{Version: "4"}))
-		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
-			must(t, f.Add(at("a", 5)))
-			return delta.ErrRequeue
-		})
-		wait(time.Second)
-		want(t, "after a bookmark", f.Stats().Oldest, time.Second)
-		batch(t, f)
-
-		// The queue is never empty and each key waits 10 s: the reported age is
-		// between 10 and 20 s.
-		for i := range 10 {
-			must(t, f.Add(at(fmt.Sprint("k", i), i+1)))
-			wait(time.Second)
-		}
-		for i := range 100 {
-			if got := f.Stats().Oldest; got < 10*time.Second || got > 20*time.Second {
-				t.Errorf("after %d: %v", i, got)
-			}
-			pop(t, f)
-			must(t, f.Add(at(fmt.Sprint("k", i+10), i+11)))
-			wait(time.Second)
-		}
-	})
 }

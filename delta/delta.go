@@ -26,7 +26,7 @@ func (d Deltas[T]) Newest() (delta object.Change[T], ok bool) {
 	return d[len(d)-1], true
 }
 
-// Known is the state that the consumer holds, usually a store. The FIFO calls it with its
+// Known is the state that the consumer of a FIFO holds, usually a store. The FIFO calls it with its
 // lock held; see [Options.Known].
 type Known[T any] interface {
 	// Keys yields the key of every object.
@@ -35,4 +35,20 @@ type Known[T any] interface {
 	Get(object.Key) (T, bool)
 	// Held reports whether the object of the key is held with this UID and version.
 	Held(object.Key, object.UID, object.Version) bool
+}
+
+// Options change how a [FIFO] works. The zero Options is ready to use.
+type Options[T any] struct {
+	// Known is the state that the consumer holds. Its keys exist: their deletions are queued,
+	// and a list without them deletes them. Defaults to nil: only pending and in-flight keys
+	// exist, deletions of others are dropped, and Resync does nothing.
+	//
+	// Known is read with the FIFO locked and while a process function runs. It
+	// must be safe for concurrent use and must not call the FIFO, nor wait for
+	// anything that does.
+	Known Known[T]
+
+	// ReplacedAsSync makes Pop return listed items as Synced instead of Replaced, as older
+	// versions of client-go's DeltaFIFO do. Defaults to false.
+	ReplacedAsSync bool
 }

@@ -18,7 +18,6 @@ type chooser interface {
 
 // driver applies the same calls to a FIFO and to the model and compares them.
 type driver struct {
-	popped   bool // Pop was called
 	c        chooser
 	f        *delta.FIFO[*thing]
 	m        *model
@@ -29,10 +28,8 @@ type driver struct {
 	losing bool
 	next   int // version
 	ids    int
-	epoch  object.Epoch
 	keys   []object.Key
 	trace  []string
-	scoped bool // events come in batches, with the marks of their namespaces
 }
 
 // fewKeys is small, so that changes often have the same key.
@@ -44,7 +41,6 @@ var fewKeys = []object.Key{
 func newDriver(c chooser, keys []object.Key) *driver {
 	d := &driver{c: c, keys: keys, held: newCache(), expected: map[object.Key]*thing{}, next: 9}
 	opts := delta.Options[*thing]{}
-	d.scoped = c.choose("scopes by namespace", 2) == 1
 	opts.ReplacedAsSync = c.choose("replaced as sync", 4) == 3
 	var known *cache
 	if c.choose("known is nil", 4) != 3 {
@@ -122,8 +118,7 @@ func (d *driver) produce() {
 		}
 		d.note("DeleteUnknown %v %v", t.Key, t.Object)
 		d.ok(d.f.DeleteUnknown(t))
-		d.m.deleteUnknown(t)
-		delete(d.expected, t.Key)
+		d.queued(object.Change[*thing]{Kind: object.Deleted, Unknown: true, Key: t.Key, Value: object.Decoded(t.Object)})
 	case 6, 7:
 		d.replace()
 	case 8:
@@ -131,10 +126,7 @@ func (d *driver) produce() {
 		d.ok(d.f.Resync())
 		d.m.resync()
 	case 9:
-		mark := object.Mark{Scope: d.anyScope(), Epoch: d.epoch, Version: d.version()}
-		d.note("Bookmark %v", mark)
-		d.ok(d.f.Bookmark(mark))
-		d.m.bookmark(mark)
+		d.apply()
 	case 10:
 		d.look()
 	case 11:
@@ -143,35 +135,48 @@ func (d *driver) produce() {
 	d.glance()
 }
 
-// event queues an event with the method for its kind, or as a batch with a mark.
+// event queues an event with the method for its kind, or as a batch.
 func (d *driver) event(kind object.Kind) {
 	o := d.thing()
+	c := changeOf(kind, o)
 	d.note("%v %v", kind, o)
-	mark := object.Mark{Epoch: d.m.marks[object.Everything].Epoch, Version: o.version}
-	if d.scoped {
-		mark.Scope, mark.Epoch = object.Scope(o.key.Namespace), d.epoch
-	}
 	switch {
-	case d.scoped, kind == object.Quarantined:
-		d.ok(d.f.Apply(&object.Batch[*thing]{
-			Changes: []object.Change[*thing]{changeOf(kind, o)}, Marks: []object.Mark{mark}}))
 	case kind == object.Added:
 		d.ok(d.f.Add(o))
 	case kind == object.Updated:
 		d.ok(d.f.Update(o))
-	default:
+	case kind == object.Deleted:
 		d.ok(d.f.Delete(o))
-		mark = object.Mark{} // other deletions may share the version
+	default:
+		d.ok(d.f.Apply(&object.Batch[*thing]{Changes: []object.Change[*thing]{c}}))
 	}
+	d.queued(c)
+}
+
+// apply queues several changes as one batch.
+func (d *driver) apply() {
+	var b object.Batch[*thing]
+	for range d.c.choose("changes", 4) {
+		kind := []object.Kind{object.Added, object.Updated, object.Deleted, object.Quarantined}[d.c.choose("kind", 4)]
+		b.Changes = append(b.Changes, changeOf(kind, d.thing()))
+	}
+	d.note("Apply %s", show(b.Changes))
+	d.ok(d.f.Apply(&b))
+	for _, c := range b.Changes {
+		d.queued(c)
+	}
+}
+
+// queued has the model and the expected state follow a change.
+func (d *driver) queued(c object.Change[*thing]) {
 	switch {
-	case kind == object.Quarantined:
-	case kind != object.Deleted:
-		d.expected[o.key] = o
-	case d.m.deletable(changeOf(kind, o)):
-		delete(d.expected, o.key)
+	case c.Kind == object.Quarantined:
+	case c.Kind != object.Deleted:
+		d.expected[c.Key] = c.Value.Object
+	case d.m.deletable(c):
+		delete(d.expected, c.Key)
 	}
-	d.m.event(kind, o)
-	d.m.bookmark(mark)
+	d.m.event(c)
 }
 
 func (d *driver) anyScope() object.Scope {
@@ -179,10 +184,7 @@ func (d *driver) anyScope() object.Scope {
 }
 
 func (d *driver) replace() {
-	if d.c.choose("new epoch", 8) == 7 {
-		d.epoch++
-	}
-	list := object.List[*thing]{Mark: object.Mark{Scope: d.anyScope(), Epoch: d.epoch, Version: d.version()}}
+	list := object.List[*thing]{Mark: object.Mark{Scope: d.anyScope(), Version: d.version()}}
 	for range d.c.choose("items", 5) {
 		o := d.thing()
 		if !list.Scope.Covers(o.key) {
@@ -242,10 +244,6 @@ func (d *driver) glance() {
 			d.fail("Synced is still open")
 		}
 	}
-	got, want := d.f.Stats(), delta.Stats{Deltas: len(d.m.whole), InFlight: len(d.m.flightWhole)}
-	if want.Oldest = got.Oldest; got != want {
-		d.fail("%d pending and %d in flight, want %d and %d", got.Deltas, got.InFlight, want.Deltas, want.InFlight)
-	}
 }
 
 // look compares everything that can be read without popping.
@@ -260,7 +258,7 @@ func (d *driver) look() {
 	}
 	var newest []*thing
 	for _, key := range keys {
-		e, _ := last(d.m.flat, key)
+		e, _ := last(d.m.pending, key)
 		newest = append(newest, e.Value.Object)
 	}
 	if got := d.f.List(); !slices.Equal(got, newest) {
@@ -277,7 +275,7 @@ func (d *driver) look() {
 		if ok != (len(want) > 0) || show(got) != show(want) {
 			d.fail("Get(%v) is\n%swant\n%s", key, show(got), show(want))
 		}
-		for _, e := range slices.Concat(d.m.flat, d.m.flightFlat) {
+		for _, e := range slices.Concat(d.m.pending, d.m.flight) {
 			if e.Value.Object != nil && e.Key == key {
 				d.heldAgrees(e.Value.Object)
 			}
@@ -346,8 +344,7 @@ func (d *driver) consume(pop func(ctx context.Context) error) (back bool) {
 }
 
 func (d *driver) pop() {
-	d.popped = true
-	if len(d.m.flat) == 0 {
+	if len(d.m.pending) == 0 {
 		return
 	}
 	d.note("Pop …")
@@ -365,44 +362,8 @@ func (d *driver) pop() {
 			return err
 		})
 	})
-	d.m.finish(back, false)
+	d.m.finish(back)
 	d.note("… popped, put back %v", back)
-	d.glance()
-}
-
-// order shows changes. Where a Pop has expanded a list, the order of different keys in a later batch is not defined: a
-// deletion takes the place of an unobserved one, or comes last.
-func (d *driver) order(changes []object.Change[*thing]) string {
-	if d.popped {
-		changes = slices.Clone(changes)
-		slices.SortStableFunc(changes, func(a, b object.Change[*thing]) int { return a.Key.Compare(b.Key) })
-	}
-	return show(changes)
-}
-
-func (d *driver) popBatch() {
-	if len(d.m.whole) == 0 && len(d.m.moved) == 0 {
-		return
-	}
-	d.note("PopBatch …")
-	back := d.consume(func(ctx context.Context) error {
-		return d.f.PopBatch(ctx, func(got *object.Batch[*thing], initial bool) error {
-			want, marks := d.m.popBatch()
-			if d.order(got.Changes) != d.order(want) || initial == d.m.synced {
-				d.fail("took, initial %v,\n%swant, initial %v,\n%s", initial, show(got.Changes), !d.m.synced, show(want))
-			}
-			if !slices.Equal(got.Marks, marks) {
-				d.fail("marks are %v, want %v", got.Marks, marks)
-			}
-			err := d.process(got.Changes)
-			if d.order(got.Changes) != d.order(want) || !slices.Equal(got.Marks, marks) {
-				d.fail("what is in flight changed to\n%sfrom\n%s", show(got.Changes), show(want))
-			}
-			return err
-		})
-	})
-	d.m.finish(back, true)
-	d.note("… took, put back %v", back)
 	d.glance()
 }
 
@@ -420,7 +381,7 @@ func (d *driver) putBack() {
 		deltas[0].Unknown = d.c.choose("unknown", 2) == 1
 	}
 	d.note("AddIfAbsent %v", show(deltas))
-	_, pending := last(d.m.flat, key)
+	_, pending := last(d.m.pending, key)
 	d.ok(d.f.AddIfAbsent(deltas))
 	d.m.addIfAbsent(deltas)
 	if !pending {
@@ -431,27 +392,18 @@ func (d *driver) putBack() {
 }
 
 // drain pops everything and compares what the consumer then holds.
-func (d *driver) drain(batch bool) {
+func (d *driver) drain() {
 	d.look()
 	d.note("drain")
-	for len(d.m.whole) > 0 || batch && len(d.m.moved) > 0 {
-		if batch || len(d.m.flat) == 0 {
-			d.ok(d.f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error {
-				d.m.popBatch()
-				d.held.apply(b.Changes)
-				return nil
-			}))
-			d.m.finish(false, true)
-		} else {
-			d.ok(d.f.Pop(context.Background(), func(got delta.Deltas[*thing], _ bool) error {
-				if want := d.m.pop(); show(got) != show(want) {
-					d.fail("popped\n%swant\n%s", show(got), show(want))
-				}
-				d.held.apply(got)
-				return nil
-			}))
-			d.m.finish(false, false)
-		}
+	for len(d.m.pending) > 0 {
+		d.ok(d.f.Pop(context.Background(), func(got delta.Deltas[*thing], _ bool) error {
+			if want := d.m.pop(); show(got) != show(want) {
+				d.fail("popped\n%swant\n%s", show(got), show(want))
+			}
+			d.held.apply(got)
+			return nil
+		}))
+		d.m.finish(false)
 		d.glance()
 	}
 	if got, want := stateOf(d.held.m), stateOf(d.expected); d.m.known != nil && !d.lossy && got != want {

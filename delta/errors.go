@@ -7,9 +7,9 @@ import (
 
 // Errors that callers may compare against.
 var (
-	// ErrClosed is returned by producers after [FIFO.Close], and by [FIFO.Pop]
-	// and [FIFO.PopBatch] when nothing is left to take.
-	ErrClosed = errors.New("delta: the FIFO is closed")
+	// ErrClosed is returned to producers after [FIFO.Close] and [Buffer.Close], and by [FIFO.Pop]
+	// and [Buffer.PopBatch] when nothing is left to take.
+	ErrClosed = errors.New("delta: the queue is closed")
 
 	// ErrRequeue is returned by a process function, alone or wrapped, to put its deltas
 	// back; see [Requeue].

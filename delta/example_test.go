@@ -83,16 +83,33 @@ func ExampleFIFO_Pop() {
 	// Added db 2
 }
 
-func ExampleFIFO_PopBatch() {
-	f := newPods(delta.Options[pod]{})
-	_ = f.Add(pod{"web", "1"})
-	_ = f.Add(pod{"db", "2"})
-	_ = f.Update(pod{"web", "3"})
+func newPodBuffer() *delta.Buffer[pod] {
+	b, err := delta.NewBuffer[pod](delta.BufferOptions{})
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// podEvent is what a source sends for one event of a watch.
+func podEvent(kind object.Kind, p pod) *object.Batch[pod] {
+	item, _ := object.ItemOf(pods, p)
+	return &object.Batch[pod]{
+		Changes: []object.Change[pod]{object.ChangeOf(kind, &item)},
+		Marks:   []object.Mark{{Version: item.Version}},
+	}
+}
+
+func ExampleBuffer_PopBatch() {
+	b := newPodBuffer()
+	_ = b.Apply(podEvent(object.Added, pod{"web", "1"}))
+	_ = b.Apply(podEvent(object.Added, pod{"db", "2"}))
+	_ = b.Apply(podEvent(object.Updated, pod{"web", "3"}))
 
 	// PopBatch returns everything in order, and the version it reaches.
-	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], initial bool) error {
+	_ = b.PopBatch(context.Background(), func(batch *object.Batch[pod]) error {
 		fmt.Println("the state at version", batch.Marks[0].Version)
-		return printDeltas(batch.Changes, initial)
+		return printDeltas(batch.Changes, false)
 	})
 	// Output:
 	// the state at version 3
@@ -121,12 +138,16 @@ func ExampleFIFO_Replace() {
 }
 
 // In a batch a list stays whole, so that a store can compare it in one pass.
-func ExampleFIFO_Replace_batch() {
-	f := newPods(delta.Options[pod]{})
-	_ = f.Replace(podList("9", pod{"web", "1"}, pod{"mail", "7"}))
-	_ = f.Delete(pod{"mail", "10"})
+func ExampleBuffer_Apply() {
+	list := podList("9", pod{"web", "1"}, pod{"mail", "7"})
+	b := newPodBuffer()
+	_ = b.Apply(&object.Batch[pod]{
+		Changes: []object.Change[pod]{{Kind: object.Replaced, List: &list}},
+		Marks:   []object.Mark{list.Mark},
+	})
+	_ = b.Apply(podEvent(object.Deleted, pod{"mail", "10"}))
 
-	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
+	_ = b.PopBatch(context.Background(), func(batch *object.Batch[pod]) error {
 		for _, d := range batch.Changes {
 			if d.List != nil {
 				fmt.Println(d.Kind, "by", len(d.List.Items), "items at version", d.List.Version)
@@ -176,16 +197,6 @@ func ExampleFIFO_Held() {
 	// false
 }
 
-func ExampleFIFO_Bookmark() {
-	f := newPods(delta.Options[pod]{})
-	_ = f.Bookmark(object.Mark{Version: "100"})
-	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
-		fmt.Println(len(batch.Changes), "deltas, and the state is that of version", batch.Marks[0].Version)
-		return nil
-	})
-	// Output: 0 deltas, and the state is that of version 100
-}
-
 func ExampleFIFO_Synced() {
 	f := newPods(delta.Options[pod]{})
 	_ = f.Replace(podList("9", pod{"web", "1"}, pod{"mail", "7"}))
@@ -203,18 +214,43 @@ func ExampleFIFO_Synced() {
 	// synced: true
 }
 
+func ExampleBuffer_Held() {
+	stored := podStore{{Name: "db"}: {"db", "2"}, {Name: "web"}: {"web", "5"}}
+	b, _ := delta.NewBuffer[pod](delta.BufferOptions{Held: stored.Held})
+	_ = b.Apply(podEvent(object.Updated, pod{"web", "6"}))
+
+	// A list need not decode an object that is stored at the same version, unless a change is pending.
+	fmt.Println(b.Held(object.Key{Name: "db"}, "", "2"))
+	fmt.Println(b.Held(object.Key{Name: "web"}, "", "5"))
+	// Output:
+	// true
+	// false
+}
+
+func ExampleBuffer_Stats() {
+	b := newPodBuffer()
+	_ = b.Apply(podEvent(object.Added, pod{"web", "1"}))
+	_ = b.PopBatch(context.Background(), func(*object.Batch[pod]) error {
+		_ = b.Apply(podEvent(object.Updated, pod{"web", "2"}))
+		stats := b.Stats()
+		fmt.Println(stats.InFlight, "in flight,", stats.Deltas, "pending")
+		return nil
+	})
+	// Output: 1 in flight, 1 pending
+}
+
 // A producer that is too fast waits for the consumer.
-func ExampleOptions_limit() {
-	f := newPods(delta.Options[pod]{Limit: 2})
+func ExampleBufferOptions_limit() {
+	b, _ := delta.NewBuffer[pod](delta.BufferOptions{Limit: 2})
 	go func() {
 		for i := range 6 {
-			_ = f.Add(pod{"web", fmt.Sprint(i + 1)})
+			_ = b.Apply(podEvent(object.Updated, pod{"web", fmt.Sprint(i + 1)}))
 		}
-		f.Close()
+		b.Close()
 	}()
 	most, total := 0, 0
 	for {
-		err := f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
+		err := b.PopBatch(context.Background(), func(batch *object.Batch[pod]) error {
 			most, total = max(most, len(batch.Changes)), total+len(batch.Changes)
 			return nil
 		})
@@ -277,7 +313,7 @@ func ExampleFIFO_Get() {
 	oldest, _ := deltas.Oldest()
 	newest, _ := deltas.Newest()
 	fmt.Println(ok, oldest.Kind, newest.Kind)
-	fmt.Println(f.Len(), "key and", f.Stats().Deltas, "deltas")
+	fmt.Println(f.Len(), "key and", len(deltas), "deltas")
 	// Output:
 	// true Added Deleted
 	// 1 key and 2 deltas
@@ -295,8 +331,8 @@ func ExampleFIFO_Close() {
 	fmt.Println(f.Pop(context.Background(), printDeltas))
 	// Output:
 	// 1 key is still to be popped
-	// delta: the FIFO is closed
+	// delta: the queue is closed
 	// Added web 1
 	// <nil>
-	// delta: the FIFO is closed
+	// delta: the queue is closed
 }

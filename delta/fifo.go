@@ -1,196 +1,107 @@
 package delta
 
 import (
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// FIFO is the queue of pending deltas. Create one with [New].
+// FIFO is the queue of pending deltas by key: client-go's DeltaFIFO, with types. Create one with [New].
 //
 // Guarantees:
 //
 //   - The deltas of one key are handed over in order of arrival, and keys in the order in
 //     which they first became pending. Only two consecutive Deleted are merged, unless they are
-//     certainly of different states, and none with Options.Verbatim.
+//     certainly of different states.
 //   - Whether a delta is stale is not decided here but by the consumer, such as a store.
-//   - One process function runs at a time, however many goroutines call Pop and PopBatch,
-//     so that the order holds until processing ends.
+//   - One process function runs at a time, however many goroutines call Pop, so that the order holds
+//     until processing ends.
 //   - Deltas in processing count as known until they are processed or put back, so a list
 //     that arrives meanwhile loses no deletion.
-//   - A batch has everything that arrived before its marks and nothing after.
 //
 // All methods are safe for concurrent use. A process function runs without the lock and may
-// call every method except Pop and PopBatch, which would deadlock; with [Options.Limit] it
-// must not call producers either. Its argument is the FIFO's own memory: the function may
-// read it until it returns, and must not change or keep it. It may keep the objects.
+// call every method except Pop, which would deadlock. Its argument is the FIFO's own memory: the
+// function may read it until it returns, and must not change or keep it. It may keep the objects.
 //
-// Memory is proportional to what is pending. The memory of a burst is kept for the next one
-// and freed after a few rounds that did not need it.
-//
-// A Quarantined change is for [FIFO.PopBatch]; Pop leaves it out, because it has no object.
-//
-// A Replace stays one change until a Pop needs it key by key. [FIFO.PopBatch] returns the
-// whole list, and the consumer determines the deleted objects. Rejected: expanding it at
-// once, as client-go does. That would visit every known key twice, here and in the store,
-// which compares them anyway.
+// Memory is proportional to what is pending. That of a burst is freed when nothing is pending.
 type FIFO[T any] struct {
 	acc  object.Accessor[T]
 	opts Options[T]
-	born time.Time
 
-	// mu guards everything below. It is never held while a process function or an
-	// accessor runs; it is held while Known is read.
+	// mu guards everything below. It is never held while a process function runs; it is held while Known
+	// is read, and while the accessor reads what Known returned.
 	mu      sync.Mutex
-	pending *log[T]
-	// flight is what is being processed: the deltas of a key, or a batch. Only the
-	// goroutine that took it may empty it; while it is set, no other may take.
-	flight *log[T]
-	// before is the processed flight during which pending lists arrived. It is kept until
-	// they are expanded, because the deletions that they imply depend on it.
-	before *log[T]
-	spare  *log[T] // empty, for the next flight
+	pending map[object.Key]*entry[T]
+	// first and last are the ends of the chain of pending entries, in the order in which their keys
+	// became pending.
+	first, last *entry[T]
+	flight      *entry[T] // what is being processed; nil for nothing
+	free        *entry[T] // a chain of empty entries
+	most        int       // the largest len(pending) since it was made
 
-	marks marks
-	batch object.Batch[T] // the one in flight; belongs to the goroutine that took it
-
-	consumers line // wait for something to take, or for their turn
-	producers line // wait for room
-
-	sync   syncState
-	synced chan struct{} // closed when sync becomes synced
-	closed bool
+	populated bool          // something arrived, so the initial list is known
+	initial   int           // entries, pending or in flight, with deltas of the first Replace
+	synced    chan struct{} // closed when these are processed
+	closed    bool
+	ready     gate // consumers wait for something to take, or for their turn
 }
 
-// syncState is the progress of the initial list.
-type syncState uint8
+// entry is the pending deltas of one key, of which there is at least one.
+type entry[T any] struct {
+	deltas  Deltas[T]
+	initial bool // it has a delta of the first Replace
+	next    *entry[T]
+}
 
-const (
-	awaiting syncState = iota // neither a Replace nor anything else yet
-	syncing                   // deltas of the first Replace are pending or in flight
-	synced                    // they are processed, or there were none to wait for
-)
+func (e *entry[T]) key() object.Key           { return e.deltas[0].Key }
+func (e *entry[T]) newest() *object.Change[T] { return &e.deltas[len(e.deltas)-1] }
 
 // New returns an empty FIFO for objects that the accessor can identify.
 func New[T any](acc object.Accessor[T], opts Options[T]) (*FIFO[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, fmt.Errorf("delta: new FIFO: %w", err)
 	}
-	if err := opts.validate(); err != nil {
-		return nil, err
-	}
 	return &FIFO[T]{
 		acc:     acc,
 		opts:    opts,
-		born:    time.Now(),
-		pending: new(log[T]),
+		pending: make(map[object.Key]*entry[T]),
 		synced:  make(chan struct{}),
+		ready:   newGate(),
 	}, nil
 }
 
-// Add queues an object that a watch reported as created, and moves the mark to its
-// version. The error is [ErrClosed] or that of the accessor.
-func (f *FIFO[T]) Add(obj T) error { return f.put(object.Added, obj) }
-
-// Update queues a new version of an object, like Add.
-func (f *FIFO[T]) Update(obj T) error { return f.put(object.Updated, obj) }
-
-// Delete queues the deletion of an object; obj is its last state. It is dropped when the
-// key is neither known nor pending (Q05). It does not advance the mark, because other
-// deletions may share its version. Its errors are those of Add.
-func (f *FIFO[T]) Delete(obj T) error { return f.put(object.Deleted, obj) }
-
-// DeleteUnknown queues the deletion of an object whose deletion was not observed: the
-// tombstone's object, which may be the zero value, is the last known state. Otherwise it is
-// like Delete.
-func (f *FIFO[T]) DeleteUnknown(t object.Tombstone[T]) error {
-	return f.one(&object.Change[T]{Kind: object.Deleted, Unknown: true, Key: t.Key, Value: object.Decoded(t.Object)})
-}
-
-func (f *FIFO[T]) put(kind object.Kind, obj T) error {
-	item, err := f.item(obj)
-	if err != nil {
-		return fmt.Errorf("delta: cannot queue an object: %w", err)
-	}
-	change := object.ChangeOf(kind, &item)
-	return f.one(&change)
-}
-
-// item reads the identity of an object. A panic of the accessor becomes an error, so that one
-// object does not end the producer.
-func (f *FIFO[T]) item(obj T) (item object.Item[T], err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the accessor panicked on a value of type %T: %v", obj, p)
+// put appends a delta to those of its key or, for a Deleted right after a Deleted, keeps the one with
+// more information. initial marks a delta of the first Replace.
+func (f *FIFO[T]) put(d *object.Change[T], initial bool) {
+	e := f.pending[d.Key]
+	if e == nil {
+		if e = f.free; e != nil {
+			f.free, e.next = e.next, nil
+		} else {
+			e = new(entry[T])
 		}
-	}()
-	return object.ItemOf(f.acc, obj)
-}
-
-func (f *FIFO[T]) one(change *object.Change[T]) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.admit(); err != nil {
-		return err
-	}
-	if change.Kind != object.Deleted {
-		f.marks.move(object.Mark{Epoch: f.marks.of(object.Everything).Epoch, Version: change.Version})
-	}
-	f.apply(change)
-	f.consumers.wake()
-	return nil
-}
-
-// Apply implements [object.Sink]: it queues the changes of a batch and advances the marks
-// atomically. A change with a List is a [FIFO.Replace]; the FIFO owns the list from then on.
-// Apply blocks while the FIFO is full. The error is [ErrClosed].
-func (f *FIFO[T]) Apply(b *object.Batch[T]) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.admit(); err != nil {
-		return err
-	}
-	for i := range b.Changes {
-		f.apply(&b.Changes[i])
-	}
-	for _, m := range b.Marks {
-		f.marks.move(m)
-	}
-	f.consumers.wake()
-	return nil
-}
-
-func (f *FIFO[T]) apply(change *object.Change[T]) {
-	switch {
-	case change.List != nil:
-		f.replace(change.List)
-	case change.Kind == object.Deleted:
-		f.populate()
-		f.delete(change)
-	default:
-		f.populate()
-		f.enqueue(change, false)
-	}
-}
-
-// delete queues a deletion unless its key does not exist (Q05). With Options.Verbatim it queues
-// every one.
-func (f *FIFO[T]) delete(d *object.Change[T]) {
-	if !f.opts.Verbatim && !f.isPending(d.Key) {
-		_, exists := f.exists(d.Key, f.flight)
-		if !exists && f.flight != nil {
-			// The consumer may find that a deletion in flight is stale, and this one is not.
-			ft := f.flight.fate(d.Key)
-			exists = ft.absent == nil && ft.delta != nil && differ(ft.delta, d)
+		f.pending[d.Key] = e
+		f.most = max(f.most, len(f.pending))
+		if f.first == nil {
+			f.first = e
+		} else {
+			f.last.next = e
 		}
-		if !exists {
-			return
-		}
+		f.last = e
 	}
-	f.enqueue(d, false)
+	if n := len(e.deltas); n > 0 && d.Kind == object.Deleted && e.deltas[n-1].Kind == object.Deleted && !differ(&e.deltas[n-1], d) {
+		if e.deltas[n-1].Unknown {
+			e.deltas[n-1] = *d
+		}
+	} else {
+		e.deltas = append(e.deltas, *d)
+	}
+	if initial && !e.initial {
+		e.initial = true
+		f.initial++
+	}
+	f.ready.open()
 }
 
 // differ reports whether two changes are of different states: of those with a UID, each version is one. A
@@ -202,87 +113,146 @@ func differ[T any](a, b *object.Change[T]) bool {
 	return a.UID != b.UID || a.Version != b.Version
 }
 
-// Resync queues the state of every known key that has nothing pending, as Synced
-// deltas. It does nothing without [Options.Known]. Its error is [ErrClosed].
-func (f *FIFO[T]) Resync() error {
+// keepEntries is how many keys may have been pending for the FIFO to keep its memory.
+const keepEntries = 4096
+
+// shrink frees the memory of a burst when nothing is pending.
+func (f *FIFO[T]) shrink() {
+	if len(f.pending) == 0 && f.most > keepEntries {
+		f.pending, f.free, f.most = make(map[object.Key]*entry[T]), nil, 0
+	}
+}
+
+// newest returns the newest delta of a key that is pending or in flight; nil if there is none.
+func (f *FIFO[T]) newest(key object.Key) *object.Change[T] {
+	if e := f.pending[key]; e != nil {
+		return e.newest()
+	}
+	if f.flight != nil && f.flight.key() == key {
+		return f.flight.newest()
+	}
+	return nil
+}
+
+// exists reports whether an object exists after everything that is pending and in flight, and returns
+// its newest state.
+func (f *FIFO[T]) exists(key object.Key) (state object.Value[T], ok bool) {
+	if d := f.newest(key); d != nil {
+		return d.Value, d.Kind != object.Deleted
+	}
+	return f.known(key)
+}
+
+func (f *FIFO[T]) known(key object.Key) (state object.Value[T], ok bool) {
 	if f.opts.Known == nil {
-		return nil
+		return state, false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.admit(); err != nil {
-		return err
-	}
-	for key := range f.opts.Known.Keys() {
-		f.resync(key)
-	}
-	if f.flight != nil {
-		f.flight.names(f.resync)
-	}
-	f.consumers.wake()
-	return nil
+	obj, ok := f.opts.Known.Get(key)
+	return object.Decoded(obj), ok
 }
 
-func (f *FIFO[T]) resync(key object.Key) {
-	if f.isPending(key) {
-		return
-	}
-	if state, ok := f.exists(key, f.flight); ok {
-		state.Kind, state.Unknown = object.Synced, false
-		f.enqueue(&state, false)
-	}
-}
-
-// Bookmark reports that everything up to the mark has been queued. It makes a batch even
-// without deltas; Pop ignores it. A mark at or before the one its
-// scope has, and one without a version, changes nothing. Its error is [ErrClosed].
-func (f *FIFO[T]) Bookmark(mark object.Mark) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return ErrClosed
-	}
-	f.marks.move(mark)
-	f.consumers.wake()
-	return nil
-}
-
-var errForeign = errors.New("delta: cannot put back: want deltas of one key, each with a type and none with a list")
-
-// AddIfAbsent puts deltas from Pop back at the end of the queue, unless newer deltas of their
-// key are pending. A process function should return [Requeue] instead. AddIfAbsent never
-// blocks and also works after Close. The error means that the deltas are not of one key.
-func (f *FIFO[T]) AddIfAbsent(deltas Deltas[T]) error {
-	for i := range deltas {
-		d := &deltas[i]
-		if d.Key != deltas[0].Key || d.Kind == 0 || d.Kind > object.Synced || d.List != nil {
-			return errForeign
+// held returns the newest state of a key for an item of a list that was not decoded because it is held:
+// the object may have been deleted since, and the list may say that it has not.
+func (f *FIFO[T]) held(key object.Key) (state object.Value[T], ok bool) {
+	entries := [...]*entry[T]{f.pending[key], f.flight}
+	for _, e := range entries {
+		if e == nil || e.key() != key {
+			continue
+		}
+		for i := len(e.deltas) - 1; i >= 0; i-- {
+			if e.deltas[i].Kind != object.Deleted {
+				return e.deltas[i].Value, true
+			}
 		}
 	}
-	if len(deltas) == 0 {
-		return nil
+	return f.known(key)
+}
+
+// Get returns a copy of the deltas that are pending for a key.
+func (f *FIFO[T]) Get(key object.Key) (deltas Deltas[T], ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.pending[key]; e != nil {
+		return append(deltas, e.deltas...), true
+	}
+	return nil, false
+}
+
+// Keys returns the keys that have something pending, in the order in which Pop
+// would hand them over.
+func (f *FIFO[T]) Keys() []object.Key {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := make([]object.Key, 0, len(f.pending))
+	for e := f.first; e != nil; e = e.next {
+		keys = append(keys, e.key())
+	}
+	return keys
+}
+
+// List returns the newest object of each pending key, in the order of Keys; of a
+// key whose newest delta is Deleted, the deleted object.
+func (f *FIFO[T]) List() []T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	objs := make([]T, 0, len(f.pending))
+	for e := f.first; e != nil; e = e.next {
+		objs = append(objs, e.newest().New())
+	}
+	return objs
+}
+
+// Len returns the number of keys that have something pending.
+func (f *FIFO[T]) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.pending)
+}
+
+// Held implements [object.Sink]: it reports whether the consumer holds the object with this key, UID and
+// version, or will once everything pending is processed, so that a list need not decode it. It is false
+// without a version, because changes would go unnoticed.
+func (f *FIFO[T]) Held(key object.Key, uid object.UID, version object.Version) bool {
+	if !version.Known() {
+		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.populate()
-	if f.isPending(deltas[0].Key) {
-		return nil
+	if d := f.newest(key); d != nil {
+		return d.Kind != object.Deleted && d.UID == uid && d.Version == version
 	}
-	for i := range deltas {
-		f.enqueue(&deltas[i], false)
+	return f.opts.Known != nil && f.opts.Known.Held(key, uid, version)
+}
+
+// HasSynced reports whether the first Replace has been processed completely. It is also true
+// if that Replace had no effect, or if Add, Update, Delete or AddIfAbsent came before any
+// Replace.
+func (f *FIFO[T]) HasSynced() bool {
+	select {
+	case <-f.synced:
+		return true
+	default:
+		return false
 	}
-	f.consumers.wake()
-	return nil
+}
+
+// Synced returns a channel that is closed when HasSynced becomes true.
+func (f *FIFO[T]) Synced() <-chan struct{} { return f.synced }
+
+// checkSynced must be called whenever syncing may have ended.
+func (f *FIFO[T]) checkSynced() {
+	if f.populated && f.initial == 0 && !f.HasSynced() {
+		close(f.synced)
+	}
 }
 
 // Close closes the FIFO for producers, which get [ErrClosed]. Pending deltas can still be
-// taken; after that Pop and PopBatch return ErrClosed. Further calls do nothing.
+// taken; after that Pop returns ErrClosed. Further calls do nothing.
 func (f *FIFO[T]) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	f.consumers.wake()
-	f.producers.wake()
+	f.ready.open()
 }
 
 // Closed reports whether Close has been called.
@@ -290,58 +260,4 @@ func (f *FIFO[T]) Closed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.closed
-}
-
-// HasSynced reports whether the first Replace has been processed completely. It is also true
-// if that Replace had no effect, or if Add, Update, Delete or AddIfAbsent came before any
-// Replace.
-func (f *FIFO[T]) HasSynced() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.sync == synced
-}
-
-// Synced returns a channel that is closed when HasSynced becomes true.
-func (f *FIFO[T]) Synced() <-chan struct{} { return f.synced }
-
-// admit blocks until there is room.
-func (f *FIFO[T]) admit() error {
-	for !f.closed && f.opts.Limit > 0 && f.pending.live >= f.opts.Limit {
-		f.producers.wait(&f.mu, nil)
-	}
-	if f.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-func (f *FIFO[T]) enqueue(d *object.Change[T], initial bool) {
-	f.add(f.pending, d, initial)
-	f.pending.stamp(f.born)
-}
-
-// add appends a delta to a log or, for a Deleted right after a Deleted of the same key, keeps the
-// one with more information.
-func (f *FIFO[T]) add(l *log[T], d *object.Change[T], initial bool) {
-	if d.Kind == object.Deleted && !f.opts.Verbatim && l.merge(d) {
-		return
-	}
-	l.add(d, initial)
-}
-
-// populate records a change. Before the first Replace it means that there is no initial list
-// to wait for.
-func (f *FIFO[T]) populate() {
-	if f.sync == awaiting {
-		f.sync = syncing
-		f.checkSynced()
-	}
-}
-
-// checkSynced must be called whenever syncing may have ended.
-func (f *FIFO[T]) checkSynced() {
-	if f.sync == syncing && f.pending.initial == 0 && (f.flight == nil || f.flight.initial == 0) {
-		f.sync = synced
-		close(f.synced)
-	}
 }

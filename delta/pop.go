@@ -3,8 +3,6 @@ package delta
 import (
 	"context"
 	"errors"
-
-	"github.com/tarnproject/tarn/object"
 )
 
 // Pop blocks until a key is pending and passes all its deltas, oldest first, to process,
@@ -13,156 +11,78 @@ import (
 //
 // Keys are taken in the order in which they first became pending, each with all its deltas.
 // Older deltas of other keys may still be pending, so after a Pop the consumer does not
-// represent any version of the server. Use [FIFO.PopBatch] for that.
+// represent any version of the server. Use a [Buffer] for that.
 //
 // Pop returns the error of process. If that wraps [ErrRequeue], or process panics, the deltas
 // are put back at the end of the queue, unless newer ones are pending for the key. After any
 // other error they count as processed. Pop also returns the context's cause if that is done
 // first, and [ErrClosed] if the FIFO is closed and empty.
 func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initial bool) error) error {
-	initial, err := f.take(ctx, false)
+	initial, err := f.take(ctx)
 	if err != nil {
 		return err
 	}
 	back := true // stays so if process panics
-	defer func() { f.finish(back, false) }()
+	defer func() { f.finish(back) }()
 	err = process(f.flight.deltas, initial)
 	back = err != nil && errors.Is(err, ErrRequeue)
 	return err
 }
 
-// PopBatch blocks until anything is pending, including a bookmark, and passes all of it to
-// process, in order of arrival, with the marks reached. initial is true if the FIFO had not
-// synced when the batch was taken.
-//
-// A consumer that applies the batch as one transaction is then at the server's state at
-// the batch's marks, provided that it applies every batch. Where the last event was a
-// deletion, that deletion is applied while the mark is still before it.
-//
-// PopBatch returns the error of process. If that wraps [ErrRequeue], the batch is put back
-// before everything that arrived meanwhile, and is part of the next one. Otherwise it behaves
-// like [FIFO.Pop].
-func (f *FIFO[T]) PopBatch(ctx context.Context, process func(batch *object.Batch[T], initial bool) error) error {
-	initial, err := f.take(ctx, true)
-	if err != nil {
-		return err
-	}
-	back := true
-	defer func() { f.finish(back, true) }()
-	err = process(&f.batch, initial)
-	back = err != nil && errors.Is(err, ErrRequeue)
-	return err
-}
-
 // take waits for its turn and for something to take, and makes that the flight.
-func (f *FIFO[T]) take(ctx context.Context, all bool) (initial bool, err error) {
+func (f *FIFO[T]) take(ctx context.Context) (initial bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for {
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+	for ; ; f.ready.wait(ctx, &f.mu) {
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case f.flight != nil:
+			continue
+		case f.first != nil:
+			f.flight = f.first
+			f.first, f.flight.next = f.flight.next, nil
+			delete(f.pending, f.flight.key())
+			f.shrink()
+			return !f.HasSynced(), nil
+		case f.closed:
+			err = ErrClosed
+		default:
+			continue
 		}
-		if f.flight == nil {
-			if !all {
-				f.explode()
-			}
-			if f.pending.live > 0 || all && len(f.marks.moved) > 0 {
-				break
-			}
-			if f.closed {
-				return false, ErrClosed
-			}
-		}
-		f.consumers.wait(&f.mu, ctx.Done())
+		f.ready.open() // for the next consumer
+		return false, err
 	}
-	if f.spare == nil {
-		f.spare = new(log[T])
-	}
-	f.flight, f.spare = f.spare, nil
-	if all {
-		f.pending, f.flight = f.flight, f.pending
-		f.flight.squeeze()
-		f.batch.Changes = f.flight.deltas[f.flight.head:]
-		f.batch.Marks = f.marks.take(f.batch.Marks[:0])
-	} else {
-		f.pending.takeFirst(f.flight)
-	}
-	if f.roomy() {
-		f.producers.wake()
-	}
-	return f.sync != synced, nil
 }
 
-// roomy reports whether a producer that waits may go on.
-func (f *FIFO[T]) roomy() bool {
-	return f.opts.Limit > 0 && f.pending.live < f.opts.Limit
-}
-
-// finish ends the flight: its deltas go back or are done with.
-func (f *FIFO[T]) finish(back, all bool) {
+// finish ends the flight: its deltas go back to the end, unless newer ones of the key are pending, which
+// then stand for them in the initial list; or they are done with.
+func (f *FIFO[T]) finish(back bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.batch.Changes = nil
-	switch {
-	case back && all:
-		f.putBatchBack()
-	case back:
-		f.putKeyBack()
-	default:
-		if all {
-			f.marks.done()
-		}
-		f.recycle(f.before)
-		f.before = nil
-		if len(f.pending.lists) > 0 {
-			f.before, f.flight = f.flight, nil
-		}
-	}
-	done := f.flight
+	e := f.flight
 	f.flight = nil
-	f.recycle(done)
+	if e.initial {
+		f.initial--
+	}
+	switch newer := f.pending[e.key()]; {
+	case !back:
+	case newer == nil:
+		for i := range e.deltas {
+			f.put(&e.deltas[i], e.initial)
+		}
+	case e.initial && !newer.initial:
+		newer.initial = true
+		f.initial++
+	}
 	f.checkSynced()
-	f.consumers.wake() // the next may take its turn
+	clear(e.deltas)
+	*e = entry[T]{deltas: e.deltas[:0], next: f.free}
+	if cap(e.deltas) <= keepDeltas {
+		f.free = e
+	}
+	f.ready.open() // for the next consumer
 }
 
-// putKeyBack puts the deltas of a key back at the end, unless newer ones of the key
-// are pending. These then stand for them in the initial list.
-func (f *FIFO[T]) putKeyBack() {
-	f.explode() // while the flight still counts as known
-	fl := f.flight
-	if first, _, newer := f.pending.lookup(fl.deltas[0].Key); newer {
-		if at := &f.pending.links[first]; fl.initial > 0 && !at.initial {
-			at.initial = true
-			f.pending.initial++
-		}
-		return
-	}
-	for i := range fl.deltas {
-		f.enqueue(&fl.deltas[i], fl.isInitial(i))
-	}
-}
-
-// putBatchBack puts the flight before everything that is pending.
-func (f *FIFO[T]) putBatchBack() {
-	f.marks.putBack()
-	back, newer := f.flight, f.pending
-	if back.live == 0 {
-		return
-	}
-	for i := newer.head; i < len(newer.deltas); i++ {
-		if newer.deltas[i].Kind != 0 {
-			f.add(back, &newer.deltas[i], newer.isInitial(i))
-		}
-	}
-	// Lists that came meanwhile come after the flight now, not during it.
-	f.pending, f.flight = back, newer // which is recycled in its place
-}
-
-// recycle keeps a log's memory for the next flight.
-func (f *FIFO[T]) recycle(l *log[T]) {
-	if l == nil {
-		return
-	}
-	l.reset()
-	f.spare = l
-}
+// keepDeltas is the largest memory of one key's deltas that is kept for others.
+const keepDeltas = 64

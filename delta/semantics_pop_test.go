@@ -18,7 +18,7 @@ func TestQ08_PopWaits(t *testing.T) {
 		got := make(chan []string)
 		go func() { got <- pop(t, f) }()
 		synctest.Wait()
-		must(t, f.Bookmark(object.Mark{Version: "3"})) // does not wake Pop
+		must(t, f.Apply(bookmark("", 3))) // does not wake Pop
 		synctest.Wait()
 		select {
 		case g := <-got:
@@ -38,12 +38,18 @@ func TestQ08_CloseEndsTheWait(t *testing.T) {
 			errs <- f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return nil })
 		}()
 		go func() {
-			errs <- f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return nil })
+			errs <- f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return nil })
 		}()
+		b := newBuffer(t, delta.BufferOptions{})
+		for range 2 {
+			go func() { errs <- b.PopBatch(t.Context(), nil) }()
+		}
 		synctest.Wait()
 		f.Close()
 		f.Close()
-		for range 2 {
+		b.Close()
+		b.Close()
+		for range 4 {
 			if err := <-errs; !errors.Is(err, delta.ErrClosed) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
@@ -59,7 +65,7 @@ func TestQ08_PendingChangesCanBePoppedAfterClose(t *testing.T) {
 	for name, err := range map[string]error{
 		"Add": f.Add(at("c", 3)), "Update": f.Update(at("a", 3)), "Delete": f.Delete(at("a", 3)),
 		"DeleteUnknown": f.DeleteUnknown(object.Tombstone[*thing]{}), "Replace": f.Replace(list(3)),
-		"Bookmark": f.Bookmark(object.Mark{Version: "3"}),
+		"Apply": f.Apply(bookmark("", 3)), "Resync": newClosed(t).Resync(),
 	} {
 		if !errors.Is(err, delta.ErrClosed) {
 			t.Errorf("%s after Close returned %v", name, err)
@@ -73,12 +79,24 @@ func TestQ08_PendingChangesCanBePoppedAfterClose(t *testing.T) {
 	if err := f.Pop(t.Context(), nil); !errors.Is(err, delta.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	// The marks are kept for the next batch.
-	_, marks := batch(t, f)
-	want(t, "marks", marks, []object.Mark{{Version: "2"}})
-	if err := f.PopBatch(t.Context(), nil); !errors.Is(err, delta.ErrClosed) {
+
+	b := newBuffer(t, delta.BufferOptions{})
+	apply(t, b, event(object.Added, at("a", 1)))
+	b.Close()
+	if err := b.Apply(bookmark("", 3)); !errors.Is(err, delta.ErrClosed) {
+		t.Errorf("Apply after Close returned %v", err)
+	}
+	changes, _ := take(t, b)
+	want(t, "changes", changes, []string{"Added a@1"})
+	if err := b.PopBatch(t.Context(), nil); !errors.Is(err, delta.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
+}
+
+func newClosed(t *testing.T) *delta.FIFO[*thing] {
+	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})
+	f.Close()
+	return f
 }
 
 func TestQ08_ContextEndsTheWait(t *testing.T) {
@@ -92,10 +110,16 @@ func TestQ08_ContextEndsTheWait(t *testing.T) {
 		}
 		// Even if something is pending, so that a loop ends.
 		must(t, f.Add(at("a", 1)))
-		if err := f.PopBatch(ctx, nil); !errors.Is(err, why) {
+		if err := f.Pop(ctx, nil); !errors.Is(err, why) {
 			t.Errorf("got %v, want the context's cause", err)
 		}
 		want(t, "pending", f.Len(), 1)
+		b := newBuffer(t, delta.BufferOptions{})
+		apply(t, b, bookmark("", 3))
+		if err := b.PopBatch(ctx, nil); !errors.Is(err, why) {
+			t.Errorf("got %v, want the context's cause", err)
+		}
+		want(t, "marks", len(second(take(t, b))), 1)
 	})
 }
 
@@ -145,13 +169,19 @@ func TestQ08_APanicRequeues(t *testing.T) {
 	boom(func() error {
 		return f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { panic("boom") })
 	})
+	want(t, "popped", pop(t, f), []string{"Added a@1"})
+
+	b := newBuffer(t, delta.BufferOptions{})
+	apply(t, b, event(object.Added, at("a", 1)))
 	boom(func() error {
-		return f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { panic("boom") })
+		return b.PopBatch(t.Context(), func(*object.Batch[*thing]) error { panic("boom") })
 	})
-	deltas, marks := batch(t, f)
-	want(t, "deltas", deltas, []string{"Added a@1"})
+	changes, marks := take(t, b)
+	want(t, "changes", changes, []string{"Added a@1"})
 	want(t, "marks", marks, []object.Mark{{Version: "1"}})
 }
+
+func second[A, B any](_ A, b B) B { return b }
 
 func TestQ08_AddIfAbsent(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("gone", 1))})

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/delta"
-	"github.com/tarnproject/tarn/object"
 )
 
 func TestQ06_HasSynced(t *testing.T) {
@@ -16,9 +15,7 @@ func TestQ06_HasSynced(t *testing.T) {
 		want bool
 	}{
 		{"nothing", func(*testing.T, *delta.FIFO[*thing]) error { return nil }, false},
-		{"resync and bookmark", func(_ *testing.T, f *delta.FIFO[*thing]) error {
-			return errors.Join(f.Resync(), f.Bookmark(object.Mark{Version: "1"}))
-		}, false},
+		{"resync", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Resync() }, false},
 		{"add", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Add(at("a", 1)) }, true},
 		{"update", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Update(at("a", 1)) }, true},
 		{"delete", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Delete(at("a", 1)) }, true},
@@ -67,23 +64,6 @@ func TestQ06_HasSynced(t *testing.T) {
 			})
 			return f.Pop(t.Context(), ok)
 		}, true},
-		{"batch, put back", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return delta.ErrRequeue })
-			return nil
-		}, false},
-		{"batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			must(t, f.Replace(list(1, at("a", 1))))
-			return f.PopBatch(t.Context(), func(_ *object.Batch[*thing], initial bool) error {
-				want(t, "initial", initial, true)
-				want(t, "synced in flight", f.HasSynced(), false)
-				return nil
-			})
-		}, true},
-		{"first popped, rest in a batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(t.Context(), ok),
-				f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return nil }))
-		}, true},
 		{"a failed process function is through with it", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
 			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return errors.New("no") })
@@ -104,25 +84,19 @@ func TestQ06_HasSynced(t *testing.T) {
 	}
 }
 
-// The first list may arrive while a batch is in flight that is then requeued.
+// The first list may arrive while deltas are in flight that are then requeued.
 func TestQ06_ReplaceDuringAFlightThatIsRequeued(t *testing.T) {
-	for _, take := range []func(f *delta.FIFO[*thing], meanwhile func()) error{
-		func(f *delta.FIFO[*thing], meanwhile func()) error {
-			return f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
-		},
-		func(f *delta.FIFO[*thing], meanwhile func()) error {
-			return f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
-		},
-	} {
-		f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})
-		must(t, f.Resync())
-		_ = take(f, func() { must(t, f.Replace(list(3, at("a", 1), at("b", 2)))) })
-		want(t, "synced", f.HasSynced(), false)
-		pop(t, f)
-		want(t, "synced after one", f.HasSynced(), false)
-		pop(t, f)
-		want(t, "synced after both", f.HasSynced(), true)
-	}
+	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})
+	must(t, f.Resync())
+	_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
+		must(t, f.Replace(list(3, at("a", 1), at("b", 2))))
+		return delta.ErrRequeue
+	})
+	want(t, "synced", f.HasSynced(), false)
+	pop(t, f)
+	want(t, "synced after one", f.HasSynced(), false)
+	pop(t, f)
+	want(t, "synced after both", f.HasSynced(), true)
 }
 
 // An empty first list that deletes objects is not synced until the deletions are popped.
@@ -146,7 +120,7 @@ func TestQ07_ResyncOfKeysWithNothingPending(t *testing.T) {
 
 	f = newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Resync())
-	want(t, "pending without Known", f.Stats().Deltas, 1)
+	want(t, "pending without Known", f.Len(), 1)
 }
 
 func TestQ07_ResyncAfterAPendingListThatLacksTheKey(t *testing.T) {

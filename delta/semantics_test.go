@@ -3,7 +3,6 @@ package delta_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,19 +90,6 @@ func popAll(t testing.TB, f *delta.FIFO[*thing], c *cache) (out [][]string) {
 		}))
 	}
 	return out
-}
-
-// batch takes a batch and returns it as text, with its marks.
-func batch(t testing.TB, f *delta.FIFO[*thing], meanwhile ...func()) (out []string, marks []object.Mark) {
-	t.Helper()
-	must(t, f.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
-		out, marks = text(b.Changes), slices.Clone(b.Marks)
-		for _, do := range meanwhile {
-			do()
-		}
-		return nil
-	}))
-	return out, marks
 }
 
 func want(t testing.TB, what string, got, want any) {
@@ -219,52 +205,4 @@ func TestQ05_DeleteOfSomethingUnknownIsDropped(t *testing.T) {
 	want(t, "pending", f.Len(), 0)
 	must(t, f.Delete(at("known", 8)))
 	want(t, "pending", fmt.Sprint(f.Keys()), "[known]")
-
-	// Its version counts all the same.
-	f = newFIFO(t, delta.Options[*thing]{})
-	must(t, f.Bookmark(object.Mark{Version: "6"}), f.Delete(at("stranger", 7)))
-	deltas, marks := batch(t, f)
-	want(t, "deltas", len(deltas), 0)
-	want(t, "marks", marks, []object.Mark{{Version: "6"}})
-	must(t, f.Bookmark(object.Mark{Version: "7"}))
-	_, marks = batch(t, f)
-	want(t, "marks", marks, []object.Mark{{Version: "7"}})
-}
-
-func TestQ05_VerbatimKeepsEveryChange(t *testing.T) {
-	changes := func(f *delta.FIFO[*thing]) {
-		must(t, f.Delete(at("x", 1)), f.Add(at("a", 5)), f.Delete(at("a", 4)), f.Delete(at("a", 4)), f.Update(at("a", 2)))
-		must(t, f.Replace(list(9, at("b", 9))), f.Delete(at("a", 10)))
-	}
-	for _, verbatim := range []bool{false, true} {
-		f := newFIFO(t, delta.Options[*thing]{Verbatim: verbatim})
-		changes(f)
-		want := []string{"Added a@5", "Deleted a@4", "Updated a@2", "Replaced 1 at 9", "Deleted a@10"}
-		if verbatim {
-			want = []string{"Deleted x@1", "Added a@5", "Deleted a@4", "Deleted a@4", "Updated a@2", "Replaced 1 at 9", "Deleted a@10"}
-		}
-		err := f.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
-			if diff := cmp.Diff(want, text(b.Changes)); diff != "" {
-				t.Errorf("verbatim %v (-want +got):\n%s", verbatim, diff)
-			}
-			return delta.Requeue(errors.New("once more"))
-		})
-		if !errors.Is(err, delta.ErrRequeue) {
-			t.Error(err)
-		}
-		if !verbatim {
-			continue
-		}
-		// Key by key, after the batch was put back behind another deletion.
-		must(t, f.Delete(at("x", 11)))
-		for _, want := range [][]string{
-			{"Deleted x@1", "Deleted x@11"},
-			{"Added a@5", "Deleted a@4", "Deleted a@4", "Updated a@2", "Deleted? a@2", "Deleted a@10"},
-			{"Replaced b@9"},
-		} {
-			if diff := cmp.Diff(want, pop(t, f)); diff != "" {
-				t.Errorf("popped (-want +got):\n%s", diff)
-			}
-		}
-	}
 }

@@ -1,48 +1,32 @@
 package delta
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
-// line is the goroutines that wait for a change under one mutex. It replaces sync.Cond
-// because a wait must also end when a context is done, without a goroutine that watches it.
-// Channels are reused, so waiting does not allocate.
-type line struct {
-	waiting []chan struct{}
-	free    []chan struct{}
-}
+// gate is where consumers wait until a producer or another consumer opens it. It replaces sync.Cond
+// because a wait must also end when a context is done, without a goroutine that watches it. It
+// allocates nothing after it is made.
+type gate chan struct{}
 
-// wait unlocks mu, waits for wake or done, and locks mu again. It may also return for
-// a wake that was meant for an earlier user of the channel, so the caller checks again.
-func (l *line) wait(mu *sync.Mutex, done <-chan struct{}) {
-	var c chan struct{}
-	if n := len(l.free); n > 0 {
-		c, l.free = l.free[n-1], l.free[:n-1]
-	} else {
-		c = make(chan struct{}, 1)
-	}
-	l.waiting = append(l.waiting, c)
-	mu.Unlock()
+func newGate() gate { return make(gate, 1) }
+
+// open ends the wait of one goroutine, now or when the next one comes.
+func (g gate) open() {
 	select {
-	case <-c:
-	case <-done:
+	case g <- struct{}{}:
+	default:
 	}
-	mu.Lock()
-	for i, w := range l.waiting {
-		if w == c {
-			last := len(l.waiting) - 1
-			l.waiting[i] = l.waiting[last]
-			l.waiting = l.waiting[:last]
-			break
-		}
-	}
-	l.free = append(l.free, c)
 }
 
-// wake wakes all that wait. The mutex must be held.
-func (l *line) wake() {
-	for _, c := range l.waiting {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+// wait unlocks mu, waits until the gate is opened or the context done, and locks mu again. The caller
+// checks its condition again, and opens the gate for the next goroutine if it stops waiting.
+func (g gate) wait(ctx context.Context, mu *sync.Mutex) {
+	mu.Unlock()
+	defer mu.Lock()
+	select {
+	case <-g:
+	case <-ctx.Done():
 	}
 }

@@ -1,6 +1,6 @@
 // Package informer keeps a live mirror of a resource and shares it among any number of
 // readers and subscribers. It connects the lower stages: a reflector lists and watches, a
-// delta.FIFO buffers changes, and a store holds the objects.
+// delta.Buffer queues changes, and a store holds the objects.
 //
 //	pods, err := informer.New(source, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{})
 //	…

@@ -34,7 +34,7 @@ type Informer[T any] struct {
 	acc   object.Accessor[T]
 	src   reflector.Source[T]
 	opts  Options[T]
-	fifo  *delta.FIFO[T]
+	queue *delta.Buffer[T]
 	store *store.Store[T]
 	log   *log[T]
 
@@ -107,7 +107,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	if err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
-	if inf.fifo, err = delta.New(acc, delta.Options[T]{Known: inf.store, Verbatim: opts.Verbatim, Limit: inf.opts.Pending}); err != nil {
+	if inf.queue, err = delta.NewBuffer[T](delta.BufferOptions{Held: inf.store.Held, Limit: inf.opts.Pending}); err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
 	inf.log = newLog(inf.store, inf.opts.Log)

@@ -23,12 +23,12 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		return err
 	}
 	apply := inf.apply // one function value for all batches
-	process := func(b *object.Batch[T], _ bool) error {
+	process := func(b *object.Batch[T]) error {
 		inf.around(b, apply)
 		return nil
 	}
 	// The only error is the cause of run.
-	for inf.fifo.PopBatch(run, process) == nil {
+	for inf.queue.PopBatch(run, process) == nil {
 	}
 	inf.stop()
 	if ctx.Err() != nil {
@@ -72,7 +72,7 @@ func (inf *Informer[T]) stop() {
 	inf.phase = stopped
 	inf.mu.Unlock()
 	inf.fail(nil)
-	inf.fifo.Close() // a reflector may be waiting for room
+	inf.queue.Close() // a reflector may be waiting for room
 	inf.log.end()
 	close(inf.ended)
 	inf.running.Wait()

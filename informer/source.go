@@ -190,7 +190,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 		opts.Name += "/" + string(scope)
 		opts.Selection.Namespace = string(scope)
 	}
-	return reflector.New(inf.src, inf.fifo, opts)
+	return reflector.New(inf.src, inf.queue, opts)
 }
 
 // follow runs a source's reflectors, one after the other, until the source is removed or the
@@ -236,7 +236,8 @@ func (inf *Informer[T]) gone(src *source[T]) bool {
 	if wanted {
 		return false
 	}
-	if inf.fifo.Replace(object.List[T]{Mark: object.Mark{Scope: src.scope, Epoch: epoch}}) != nil {
+	nothing := &object.List[T]{Mark: object.Mark{Scope: src.scope, Epoch: epoch}}
+	if inf.queue.Apply(&object.Batch[T]{Changes: []object.Change[T]{{Kind: object.Replaced, List: nothing}}}) != nil {
 		return true // closed: the informer ends
 	}
 	for {

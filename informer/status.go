@@ -115,7 +115,7 @@ func (inf *Informer[T]) Status() Status {
 	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
 
 	// Read after Synced, so that a live status counts the listed objects.
-	st.Store, st.Pending, st.Refused = inf.store.Stats(), inf.fifo.Stats(), inf.refused.Load()
+	st.Store, st.Pending, st.Refused = inf.store.Stats(), inf.queue.Stats(), inf.refused.Load()
 	if err := inf.refusal.Load(); err != nil {
 		st.LastRefused = *err
 	}

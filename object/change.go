@@ -60,7 +60,7 @@ type Batch[T any] struct {
 	Marks []Mark
 }
 
-// Sink receives the changes of a resource. *delta.FIFO implements it. Its methods must be
+// Sink receives the changes of a resource. *delta.Buffer and *delta.FIFO implement it. Its methods must be
 // safe for concurrent use.
 type Sink[T any] interface {
 	// Apply receives a batch. An error stops the sender.

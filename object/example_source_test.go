@@ -136,8 +136,8 @@ func Example_errors() {
 
 	_, _ = server.Inject(apiserver.Fault{Kind: apiserver.Stall})
 	src, _ := stream.NewSource(pods, object.Selection{}, stream.Options{})
-	fifo, _ := delta.New(object.Meta[*corev1.Pod](), delta.Options[*corev1.Pod]{})
-	r, _ := reflector.New(src, fifo, reflector.Options[*corev1.Pod]{
+	buffer, _ := delta.NewBuffer[*corev1.Pod](delta.BufferOptions{})
+	r, _ := reflector.New(src, buffer, reflector.Options[*corev1.Pod]{
 		Streaming: reflector.StreamingOff, ListSilence: time.Millisecond,
 		OnError: func(err error) {
 			explain(err)

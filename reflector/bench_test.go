@@ -13,14 +13,14 @@ import (
 )
 
 // discard pops everything that is pending.
-func discard(b *testing.B, fifo *delta.FIFO[*thing]) {
-	err := fifo.PopBatch(context.Background(), func(*object.Batch[*thing], bool) error { return nil })
+func discard(b *testing.B, buffer *delta.Buffer[*thing]) {
+	err := buffer.PopBatch(context.Background(), func(*object.Batch[*thing]) error { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-// BenchmarkEvents measures a decoded event from the stream through the FIFO, with different numbers
+// BenchmarkEvents measures a decoded event from the stream through the buffer, with different numbers
 // of events per read.
 func BenchmarkEvents(b *testing.B) {
 	for _, size := range []int{1, 16, 256} {
@@ -57,11 +57,11 @@ func BenchmarkEvents(b *testing.B) {
 					return reflector.StreamFuncs[*thing]{NextFunc: next}, nil
 				},
 			}
-			fifo, err := delta.New(things, delta.Options[*thing]{})
+			buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			r, err := reflector.New(src, fifo, plain(options{}))
+			r, err := reflector.New(src, buffer, plain(options{}))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func BenchmarkEvents(b *testing.B) {
 			for range 3 {
 				r.Step(ctx)
 			}
-			discard(b, fifo)
+			discard(b, buffer)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if i%(1<<16) == 0 {
@@ -81,7 +81,7 @@ func BenchmarkEvents(b *testing.B) {
 					if err := r.Step(ctx); err != nil {
 						b.Fatal(err)
 					}
-					discard(b, fifo)
+					discard(b, buffer)
 				}
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -91,7 +91,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkList measures a list of 10,000 items through the FIFO.
+// BenchmarkList measures a list of 10,000 items through the buffer.
 func BenchmarkList(b *testing.B) {
 	const n = 10_000
 	items := make([]item, n)
@@ -113,17 +113,17 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		fifo, err := delta.New(things, delta.Options[*thing]{})
+		buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := reflector.New(src, fifo, plain(options{Name: "things"}))
+		r, err := reflector.New(src, buffer, plain(options{Name: "things"}))
 		if err != nil {
 			b.Fatal(err)
 		}
 		r.Step(b.Context())
 		r.Step(b.Context())
-		discard(b, fifo)
+		discard(b, buffer)
 	}
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "objects/s")
 }

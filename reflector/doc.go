@@ -1,4 +1,4 @@
-// Package reflector feeds a sink, such as a delta.FIFO, with the state of one selection of one
+// Package reflector feeds a sink, such as a delta.Buffer, with the state of one selection of one
 // resource and every change of it. It lists, watches from the list's version, and continues from
 // the last version it saw after any failure.
 //
@@ -6,7 +6,7 @@
 //
 //   - [Source] lists and watches. Package wire has the one for a Kubernetes API; [SourceFuncs]
 //     makes one from two functions. The reflector knows nothing about HTTP.
-//   - [object.Sink] receives batches of changes: a delta.FIFO, or any other implementation.
+//   - [object.Sink] receives batches of changes: a delta.Buffer, or any other implementation.
 //   - [object.Intake] is how a source prepares each object, on the goroutine that decodes it:
 //     skipped if the sink holds it, transformed, then encoded.
 //   - [Reflector] is the state machine between a Source and a Sink. [Reflector.Run] is a loop

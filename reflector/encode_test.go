@@ -50,7 +50,7 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 					}
 				}
 				var lists []*object.List[*thing]
-				if err := r.fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
+				if err := r.buffer.PopBatch(ctx, func(b *object.Batch[*thing]) error {
 					for _, d := range b.Changes {
 						lists = append(lists, d.List)
 					}

@@ -12,8 +12,8 @@ import (
 // arrives first.
 func ExampleReflector_Confirm() {
 	src := simtest.Pods("shop/db") // version 101
-	fifo := podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	buffer := podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -21,10 +21,10 @@ func ExampleReflector_Confirm() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
-	printUntil(ctx, fifo, "101")
+	printUntil(ctx, buffer, "101")
 	r.Confirm("102")
 	src.Set("shop/web")
-	printUntil(ctx, fifo, "102")
+	printUntil(ctx, buffer, "102")
 	cancel()
 	fmt.Println(<-done)
 	// Output:

@@ -18,18 +18,18 @@ import (
 
 type pod = *corev1.Pod
 
-func podQueue() *delta.FIFO[pod] {
-	fifo, err := delta.New(things, delta.Options[pod]{})
+func podQueue() *delta.Buffer[pod] {
+	buffer, err := delta.NewBuffer[pod](delta.BufferOptions{})
 	if err != nil {
 		panic(err)
 	}
-	return fifo
+	return buffer
 }
 
 // printUntil pops and prints changes until a version is reached.
-func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Version) {
+func printUntil(ctx context.Context, buffer *delta.Buffer[pod], version object.Version) {
 	for reached := false; !reached; {
-		err := fifo.PopBatch(ctx, func(b *object.Batch[pod], _ bool) error {
+		err := buffer.PopBatch(ctx, func(b *object.Batch[pod]) error {
 			for _, d := range b.Changes {
 				if d.List != nil {
 					fmt.Printf("%s: %d pods\n", d.Kind, len(d.List.Items))
@@ -47,11 +47,11 @@ func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Versi
 	}
 }
 
-// A reflector feeds a FIFO until its context ends.
+// A reflector feeds a buffer until its context ends.
 func Example() {
 	src := simtest.Pods("shop/db", "shop/web") // versions 101 and 102
-	fifo := podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	buffer := podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -60,9 +60,9 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
 
-	printUntil(ctx, fifo, "102")
+	printUntil(ctx, buffer, "102")
 	src.Set("shop/web")
-	printUntil(ctx, fifo, "103")
+	printUntil(ctx, buffer, "103")
 	cancel()
 	fmt.Println("stopped:", <-done)
 	// Output:
@@ -74,8 +74,8 @@ func Example() {
 // Step does one thing at a time: a page, a batch, a request, a wait.
 func ExampleReflector_Step() {
 	src := simtest.Pods("shop/web") // version 101
-	fifo := podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	buffer := podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -155,8 +155,8 @@ func ExampleReflector_Wake() {
 // A consumer that lost its state asks for a list in which every object is decoded again.
 func ExampleReflector_Relist() {
 	src := simtest.Pods("shop/web") // version 101
-	fifo := podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	buffer := podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -164,9 +164,9 @@ func ExampleReflector_Relist() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
-	printUntil(ctx, fifo, "101")
+	printUntil(ctx, buffer, "101")
 	r.Relist(errors.New("the cache file is unreadable"))
-	printUntil(ctx, fifo, "101")
+	printUntil(ctx, buffer, "101")
 	cancel()
 	<-done
 	fmt.Println(r.Status().Counts.Ended[reflector.Requested], "list was requested")
@@ -180,8 +180,8 @@ func ExampleReflector_Relist() {
 // notice, because the server has passed the version that it has seen.
 func ExampleReflector_Rewound() {
 	src := simtest.Pods("shop/web") // version 101
-	fifo := podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	buffer := podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -189,9 +189,9 @@ func ExampleReflector_Rewound() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
-	printUntil(ctx, fifo, "101")
+	printUntil(ctx, buffer, "101")
 	r.Rewound(1)
-	printUntil(ctx, fifo, "101")
+	printUntil(ctx, buffer, "101")
 	cancel()
 	<-done
 	fmt.Println("epoch", r.Status().Mark.Epoch)
@@ -282,8 +282,8 @@ func ExampleNewBudget() {
 
 // The replicas of a program share the pods by namespace. This one has half of them, and then all.
 func ExampleReflector_SetShard() {
-	src, fifo := simtest.Pods("bank/db", "shop/web"), podQueue()
-	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{
+	src, buffer := simtest.Pods("bank/db", "shop/web"), podQueue()
+	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{
 		Name: "pods", Streaming: reflector.StreamingOff, Selection: object.Selection{Shard: object.Part(object.ByNamespace, 0, 2)},
 	})
 	if err != nil {
@@ -293,7 +293,7 @@ func ExampleReflector_SetShard() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
-	printUntil(ctx, fifo, "102")
+	printUntil(ctx, buffer, "102")
 	switch s := r.Status().Sharding; s {
 	case reflector.ShardingServer:
 		fmt.Println("the server sends only these")
@@ -303,7 +303,7 @@ func ExampleReflector_SetShard() {
 		fmt.Println("the server did not say", s)
 	}
 	r.SetShard(object.Part(object.ByNamespace, 0, 1))
-	printUntil(ctx, fifo, "102")
+	printUntil(ctx, buffer, "102")
 	cancel()
 	<-done
 	// Output:

@@ -62,10 +62,10 @@ func newStream(events ...event) *stream { return simtest.NewStream(events...) }
 // fixture is a reflector that runs between a server and a store.
 type fixture struct {
 	*reflector.Reflector[*thing]
-	t     *testing.T
-	srv   *server
-	fifo  *delta.FIFO[*thing]
-	store *store.Store[*thing]
+	t      *testing.T
+	srv    *server
+	buffer *delta.Buffer[*thing]
+	store  *store.Store[*thing]
 
 	changes simtest.Recorder // the changes that the store reported
 	back    simtest.Recorder // changes to an older version, outside of a list of a new epoch
@@ -88,7 +88,7 @@ func start(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture
 	wg.Go(func() { r.runErr = r.Run(ctx) })
 	wg.Go(func() {
 		for {
-			err := r.fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error { r.apply(b); return nil })
+			err := r.buffer.PopBatch(ctx, func(b *object.Batch[*thing]) error { r.apply(b); return nil })
 			if err != nil {
 				return
 			}
@@ -96,7 +96,7 @@ func start(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture
 	})
 	r.halt = sync.OnceFunc(func() {
 		cancel()
-		r.fifo.Close()
+		r.buffer.Close()
 		wg.Wait()
 		if s := r.Status(); s.State != reflector.Stopped || s.Connected {
 			t.Errorf("at the end: %v", s)
@@ -112,11 +112,11 @@ func prepare(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixtu
 	t.Helper()
 	r := &fixture{t: t, srv: srv}
 	r.store = store.Must(store.New(things, store.Options[*thing]{}))
-	fifo, err := delta.New(things, delta.Options[*thing]{Known: r.store})
+	buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{Held: r.store.Held})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.fifo = fifo
+	r.buffer = buffer
 	if opts.Rand == nil {
 		opts.Rand = func() float64 { return 0 }
 	}
@@ -130,7 +130,7 @@ func prepare(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixtu
 			r.errs = append(r.errs, err)
 		}
 	}
-	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Direct)...)), r.fifo, opts)
+	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Direct)...)), r.buffer, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

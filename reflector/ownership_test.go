@@ -33,11 +33,11 @@ func TestO01_AReflectorWithATransformAsksForOwnedObjects(t *testing.T) {
 						return srv.Watch(ctx, opts, in)
 					},
 				}
-				fifo, err := delta.New(things, delta.Options[*thing]{})
+				buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := reflector.New(src, fifo, options{Transform: transform, Streaming: mode})
+				r, err := reflector.New(src, buffer, options{Transform: transform, Streaming: mode})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -333,14 +332,6 @@ func TestW14_ABookmarkOfALaggingServerIsIgnored(t *testing.T) {
 	})
 }
 
-// everything is a delta.Known that claims every key, so that the FIFO does not drop events as
-// stale.
-type everything struct{}
-
-func (everything) Keys() iter.Seq[object.Key]                       { return func(func(object.Key) bool) {} }
-func (everything) Get(object.Key) (*thing, bool)                    { return &thing{}, true }
-func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
-
 // Wherever watches end, each event is delivered once and in order.
 func TestW14_EveryDeletionIsDeliveredOnceWhereverWatchesEnd(t *testing.T) {
 	for seed := range uint64(soak.Rounds(20)) {
@@ -356,11 +347,11 @@ func TestW14_EveryDeletionIsDeliveredOnceWhereverWatchesEnd(t *testing.T) {
 					return newStream(history[first : first+1+rnd.IntN(len(history)-first)]...).Fail(io.EOF), nil
 				},
 			}
-			fifo, err := delta.New(things, delta.Options[*thing]{Known: everything{}})
+			buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := reflector.New(src, fifo, plain(options{}))
+			r, err := reflector.New(src, buffer, plain(options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +367,7 @@ func TestW14_EveryDeletionIsDeliveredOnceWhereverWatchesEnd(t *testing.T) {
 					t.Errorf("seed %d: from %s back to %s", seed, at, now)
 				}
 				at = now
-				got = append(got, drain(ctx, fifo)...)
+				got = append(got, drain(ctx, buffer)...)
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("seed %d:\ntold %q\nwant %q", seed, got, want)
@@ -422,10 +413,10 @@ func groups(rnd *rand.Rand) (history []event, sent []string) {
 }
 
 // drain pops everything that is pending.
-func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (sent []string) {
+func drain(ctx context.Context, buffer *delta.Buffer[*thing]) (sent []string) {
 	for {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
-		err := fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
+		err := buffer.PopBatch(ctx, func(b *object.Batch[*thing]) error {
 			for _, d := range b.Changes {
 				if d.List == nil {
 					sent = append(sent, fmt.Sprintf("%s@%s %v", d.Key, d.Value.Object.ResourceVersion, d.Kind == object.Deleted))

@@ -69,7 +69,7 @@ type Reflector[T any] struct {
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
 }
 
-// New makes a reflector that feeds sink, a *delta.FIFO for example, from src.
+// New makes a reflector that feeds sink, a *delta.Buffer for example, from src.
 func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector[T], error) {
 	switch {
 	case src == nil:
@@ -116,8 +116,8 @@ func (r *Reflector[T]) Name() string { return r.opts.Name }
 // a [*object.PanicError] if the source panics, and an error if the reflector runs or has run before.
 // Everything it started has ended when it returns.
 //
-// A sink may block: a delta.FIFO at its Limit does so regardless of the context. To stop a
-// reflector that feeds one, also close the FIFO or keep popping from it.
+// A sink may block: a delta.Buffer at its Limit does so regardless of the context. To stop a
+// reflector that feeds one, also close the buffer or keep popping from it.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
 		return errRunning

@@ -26,7 +26,7 @@ func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 		}
 		apply := func() {
 			t.Helper()
-			err := r.fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error { r.apply(b); return nil })
+			err := r.buffer.PopBatch(ctx, func(b *object.Batch[*thing]) error { r.apply(b); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}

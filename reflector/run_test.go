@@ -120,7 +120,7 @@ func TestRunEndsWhenTheFIFOIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.fifo.Close()
+		r.buffer.Close()
 		srv.Set("a/x", value("v"))
 		synctest.Wait()
 		if s := r.in(reflector.Stopped); !errors.Is(s.Cause, delta.ErrClosed) || r.runErr != nil {
@@ -236,16 +236,16 @@ func TestWakeEndsOnlyAWait(t *testing.T) {
 	})
 }
 
-func TestSeveralScopesFeedOneFIFO(t *testing.T) {
+func TestSeveralScopesFeedOneBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store.Must(store.New(things, store.Options[*thing]{}))
-		fifo, err := delta.New(things, delta.Options[*thing]{Known: s})
+		buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{Held: s.Held})
 		if err != nil {
 			t.Fatal(err)
 		}
 		apply := func() {
 			t.Helper()
-			err := fifo.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
+			err := buffer.PopBatch(t.Context(), func(b *object.Batch[*thing]) error {
 				_, err := s.Apply(b, nil)
 				return err
 			})
@@ -256,7 +256,7 @@ func TestSeveralScopesFeedOneFIFO(t *testing.T) {
 		var rs []*reflector.Reflector[*thing]
 		servers := map[string]*server{"a": newServer("a/x", "a/y"), "b": newServer("b/x", "b/y", "b/z")}
 		for _, ns := range []string{"a", "b"} {
-			r, err := reflector.New(servers[ns], fifo, plain(options{Scope: object.Scope(ns), Selection: object.Selection{Namespace: ns}}))
+			r, err := reflector.New(servers[ns], buffer, plain(options{Scope: object.Scope(ns), Selection: object.Selection{Namespace: ns}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,11 +340,11 @@ func TestSlowStepsAreLogged(t *testing.T) {
 }
 
 func TestNameIsTheCallSite(t *testing.T) {
-	fifo, err := delta.New(things, delta.Options[*thing]{})
+	buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := reflector.New[*thing](newServer(), fifo, options{})
+	r, err := reflector.New[*thing](newServer(), buffer, options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestNameIsTheCallSite(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	fifo, err := delta.New(things, delta.Options[*thing]{})
+	buffer, err := delta.NewBuffer[*thing](delta.BufferOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,18 +365,18 @@ func TestOptionsAreChecked(t *testing.T) {
 		`the scope is "a"`:   {Scope: "a"},
 		"MinWatchTimeout is": {MinWatchTimeout: -time.Second},
 	} {
-		if _, err := reflector.New[*thing](newServer(), fifo, opts); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := reflector.New[*thing](newServer(), buffer, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := reflector.New[*thing](nil, fifo, options{}); err == nil {
+	if _, err := reflector.New[*thing](nil, buffer, options{}); err == nil {
 		t.Error("no source")
 	}
 	if _, err := reflector.New[*thing](newServer(), nil, options{}); err == nil {
-		t.Error("no FIFO")
+		t.Error("no sink")
 	}
 	long := options{Backoff: reflector.Backoff{Min: time.Hour}}
-	if _, err := reflector.New[*thing](newServer(), fifo, long); err != nil {
+	if _, err := reflector.New[*thing](newServer(), buffer, long); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,7 @@ type recorder struct {
 
 var (
 	_ object.Sink[*thing] = (*recorder)(nil)
+	_ object.Sink[*thing] = (*delta.Buffer[*thing])(nil)
 	_ object.Sink[*thing] = (*delta.FIFO[*thing])(nil)
 )
 

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// scopes is a FIFO and a store of many namespaces, each with a mark of its own.
+// scopes is a buffer and a store of many namespaces, each with a mark of its own.
 type scopes struct {
-	fifo    *delta.FIFO[*corev1.Pod]
+	buffer  *delta.Buffer[*corev1.Pod]
 	store   *store.Store[*corev1.Pod]
 	n       int
 	version int
@@ -24,7 +24,7 @@ type scopes struct {
 func newScopes(t testing.TB, n int) *scopes {
 	s := &scopes{store: newPodStore(t), n: n, version: n}
 	var err error
-	s.fifo, err = delta.New(podMeta, delta.Options[*corev1.Pod]{Known: s.store})
+	s.buffer, err = delta.NewBuffer[*corev1.Pod](delta.BufferOptions{Held: s.store.Held})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +38,13 @@ func newScopes(t testing.TB, n int) *scopes {
 func (s *scopes) add(t testing.TB, namespace string, version int) {
 	update := event(object.Updated, pod(namespace+"/x", version))
 	mark := object.Mark{Scope: object.Scope(namespace), Version: update.Version}
-	if err := s.fifo.Apply(&podBatch{Changes: []podDelta{update}, Marks: []object.Mark{mark}}); err != nil {
+	if err := s.buffer.Apply(&podBatch{Changes: []podDelta{update}, Marks: []object.Mark{mark}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (s *scopes) flush(t testing.TB) {
-	err := s.fifo.PopBatch(t.Context(), func(b *podBatch, _ bool) error {
+	err := s.buffer.PopBatch(t.Context(), func(b *podBatch) error {
 		_, err := s.store.Apply(b, nil)
 		return err
 	})
@@ -87,7 +87,8 @@ func TestMarksOfScopesThatLeftAreDropped(t *testing.T) {
 	before := s.store.Snapshot()
 	defer before.Release()
 	for i := range 3 {
-		if err := s.fifo.Replace(object.List[*corev1.Pod]{Mark: object.Mark{Scope: object.Scope(fmt.Sprintf("n%d", i))}}); err != nil {
+		left := &object.List[*corev1.Pod]{Mark: object.Mark{Scope: object.Scope(fmt.Sprintf("n%d", i))}}
+		if err := s.buffer.Apply(&podBatch{Changes: []podDelta{{Kind: object.Replaced, List: left}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.flush(t)

@@ -49,7 +49,7 @@ type stepped struct {
 	world      *sim.World
 	selections []object.Selection
 	reflectors []*reflector.Reflector[*sim.Thing]
-	fifo       *delta.FIFO[*sim.Thing]
+	buffer     *delta.Buffer[*sim.Thing]
 	mirror     *mirror
 	changes    []object.Change[*sim.Thing]
 	// follower receives every change; laggard receives, from time to time, the difference
@@ -77,7 +77,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 	s.selections = randomSelections(r)
 	s.shards = r.IntN(3) == 0
 	var err error
-	if s.fifo, err = delta.New(sim.Accessor, delta.Options[*sim.Thing]{Known: s.mirror.store}); err != nil {
+	if s.buffer, err = delta.NewBuffer[*sim.Thing](delta.BufferOptions{Held: s.mirror.store.Held}); err != nil {
 		panic(err)
 	}
 	var src sim.Source = s.world.Faulty
@@ -93,7 +93,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 			opts.Scope = object.Scope(sel.Namespace)
 		}
 		opts.OnError = func(err error) { trace.Add("reflector", "%v", err) }
-		rf, err := reflector.New(src, s.fifo, opts)
+		rf, err := reflector.New(src, s.buffer, opts)
 		if err != nil {
 			panic(err)
 		}
@@ -237,7 +237,7 @@ func (s *stepped) step(ctx context.Context, apply bool) bool {
 func (s *stepped) drain(ctx context.Context) {
 	for s.err == nil {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
-		err := s.fifo.PopBatch(ctx, func(b *object.Batch[*sim.Thing], _ bool) error {
+		err := s.buffer.PopBatch(ctx, func(b *object.Batch[*sim.Thing]) error {
 			var err error
 			s.trace.Add("store", "applies %d deltas to %v", len(b.Changes), slices.Clone(b.Marks))
 			s.changes, err = s.mirror.store.Apply(b, s.changes[:0])

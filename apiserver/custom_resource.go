@@ -9,16 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// Schemas and Schema enforce CustomResourceDefinitions for [Options.Schemas]. Package apiserver/crd
-// implements them with the code of Kubernetes. They are interfaces, so that programs without
-// custom resources do not link that code. Their methods may be called from any goroutine.
-type (
-	// Schemas compiles definitions.
-	Schemas = kinds.Schemas
-	// Schema is the schema of one version of a custom resource.
-	Schema = kinds.Schema
-)
-
 // Definition describes a custom resource without a schema. Only Resource is required.
 type Definition struct {
 	object.Resource

@@ -3,11 +3,11 @@ package access
 import (
 	"errors"
 	"fmt"
-	"github.com/tarnproject/tarn/object"
 	"slices"
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
+	"github.com/tarnproject/tarn/object"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

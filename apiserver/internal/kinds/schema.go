@@ -3,9 +3,9 @@ package kinds
 import (
 	"context"
 	"fmt"
-	"github.com/tarnproject/tarn/apiserver/internal/special"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,33 +16,20 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// Schemas enforces CustomResourceDefinitions for apiserver.Options.Schemas. Package apiserver/crd
-// implements it with the code of Kubernetes. It is an interface, so that programs without
-// custom resources do not link that code. Its methods may be called from any goroutine.
+// Schemas is apiserver.Schemas.
 type Schemas interface {
-	// Definition returns the schema of CustomResourceDefinition itself. To validate a definition
-	// again should be fast: Server.Load validates all of them at the same time first.
-	Definition() Schema
-	// Compile returns the schema of every version of a valid definition, by version.
-	Compile(definition *unstructured.Unstructured) (map[string]Schema, error)
+	Definition() Schema                                                       // of CustomResourceDefinition itself
+	Compile(definition *unstructured.Unstructured) (map[string]Schema, error) // by version
 }
 
-// Schema is the schema of one version of a custom resource. Its methods may be called from
-// any goroutine. They modify only the objects of Prune and Default.
+// Schema is apiserver.Schema, which says what its methods do.
 type Schema interface {
-	// Prune removes unknown fields from an object and returns their paths. It returns an
-	// error if the object cannot be decoded.
-	Prune(obj *unstructured.Unstructured) (unknown []string, err error)
-	// Default sets omitted fields to their defaults.
-	Default(obj *unstructured.Unstructured)
-	// Validate validates a new object or, if old is not nil, an update, including the
-	// metadata. The subresource is "" or "status".
+	Prune(obj *unstructured.Unstructured) (unknown []string, err error) // removes unknown fields
+	Default(obj *unstructured.Unstructured)                             // sets omitted fields
+	// Validate validates a new object, or an update if old is not nil.
 	Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList
-	// TypeConverter returns the types of all versions for server-side apply. If it returns
-	// nil, types are deduced and lists are atomic.
-	TypeConverter() (managedfields.TypeConverter, error)
-	// OpenAPI returns an OpenAPI v3 document of this version in JSON, or nil.
-	OpenAPI() ([]byte, error)
+	TypeConverter() (managedfields.TypeConverter, error) // nil for deduced types
+	OpenAPI() ([]byte, error)                            // nil for none
 }
 
 // Admit defaults a decoded object, and prunes that of a custom resource.

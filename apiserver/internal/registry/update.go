@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/ownership"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
+	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -23,7 +23,7 @@ const (
 	accountPrefix   = "system:serviceaccount:"
 )
 
-// administrator is the user of [Server.Config].
+// administrator is the user of Server.Config.
 var administrator = &User{Username: "admin", Groups: []string{masters, authenticated}}
 
 // splitAccount splits the user name of a ServiceAccount.

@@ -23,7 +23,7 @@ import (
 )
 
 // Ownership records in the managed fields of an object who wrote what, as kube-apiserver does: for
-// every write of a client, before admission. [Server.Create] records nothing, and [Server.Update] only in
+// every write of a client, before admission. Server.Create records nothing, and Server.Update only in
 // objects that have managed fields. Schemas of the built-in kinds come from client-go's apply configurations, those of custom
 // resources from their definitions. Parsing the former is slow and happens once in a process.
 type Ownership struct {
@@ -176,7 +176,7 @@ func KeepTimes(live, next runtime.Object) {
 	}
 }
 
-// typedVersions is a converter for the built-in kinds: see [converted].
+// typedVersions is a converter for the built-in kinds: see [kinds.Converted].
 type typedVersions struct{ *runtime.Scheme }
 
 // ConvertToVersion implements [runtime.ObjectConvertor].

@@ -113,7 +113,7 @@ func (s *Storage) Get(k *kinds.Kind, key object.Key) *kinds.Record {
 	return s.Find(k, key)
 }
 
-// Find is get without the lock, which the caller must hold.
+// Find is Get without the lock, which the caller must hold.
 func (s *Storage) Find(k *kinds.Kind, key object.Key) *kinds.Record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
@@ -314,7 +314,7 @@ func (s *Storage) Ago(d time.Duration) uint64 {
 	return s.findAgo(d)
 }
 
-// findAgo is ago for callers that hold the lock.
+// findAgo is Ago for callers that hold the lock.
 func (s *Storage) findAgo(d time.Duration) uint64 {
 	then := time.Now().Add(-d)
 	for i := len(s.log) - 1; i >= 0; i-- {

@@ -44,7 +44,7 @@
 //	access     who a client is and what it may do: Control
 //	request    what a client sends: Request;  response: what it receives: Responder
 //	patch, ownership, admission    patches, managed fields, webhooks
-//	registry   reads and writes of objects: Registry;  discovery: what there is
+//	registry   reads and writes of objects: Registry;  discovery: what there is;  dump: their text
 //
 // Defaults, validation and warnings of built-in kinds are in apiserver/builtin.
 //

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarnproject/tarn/apiserver/internal/dump"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/recorded"
 	"github.com/tarnproject/tarn/apiserver/internal/request"
@@ -264,7 +265,7 @@ func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 		}
 		result.dump = string(server.Dump())
 		if s != nil && x.SameState && !recorded.Failed() && result.dump != x.wanted {
-			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", lineDiff(x.wanted, result.dump))
+			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", dump.Diff(x.wanted, result.dump))
 		}
 		recorded.End() // stops the programs and the server, so run is no longer used
 		if recorded.Stuck {

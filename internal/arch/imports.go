@@ -37,7 +37,7 @@ var table = map[string][]string{
 	"clientgo":            {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
-	"apiserver": {"object", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "ownership", rooms + "admission", rooms + "registry", rooms + "discovery", rooms + "memory", rooms + "certificate", rooms + "recorded"},
+	"apiserver": {"object", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "ownership", rooms + "admission", rooms + "registry", rooms + "discovery", rooms + "memory", rooms + "certificate", rooms + "recorded", rooms + "dump"},
 	// The rooms of the server, lower ones first: the output of one is the input of the next.
 	rooms + "apierror":    {},
 	rooms + "special":     {},
@@ -53,6 +53,7 @@ var table = map[string][]string{
 	rooms + "admission":   {"object", "apiserver/builtin", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "patch"},
 	rooms + "registry":    {"object", "apiserver/builtin", rooms + "apierror", rooms + "special", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "patch", rooms + "ownership", rooms + "admission"},
 	rooms + "discovery":   {"apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "codec", rooms + "response"},
+	rooms + "dump":        {"object", rooms + "kinds"},
 	rooms + "memory":      {},
 	rooms + "certificate": {},
 	rooms + "recorded":    {},

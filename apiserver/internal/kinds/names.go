@@ -29,3 +29,7 @@ func pathSegment(name string, prefix bool) []string {
 	}
 	return content.IsPathSegmentName(name)
 }
+
+// GeneratedBase returns the part of a generateName that is in the name, as kube-apiserver
+// shortens it.
+func GeneratedBase(generateName string) string { return generateName[:min(len(generateName), 58)] }

@@ -103,7 +103,7 @@ func (s *Registry) create(k *kinds.Kind, namespace string, obj runtime.Object, d
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {
-			m.SetName(GeneratedBase(m.GetGenerateName()) + s.Names.Suffix())
+			m.SetName(kinds.GeneratedBase(m.GetGenerateName()) + s.Names.Suffix())
 		}
 		next := obj
 		if svc, ok := obj.(*corev1.Service); ok {

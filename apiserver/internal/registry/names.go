@@ -36,7 +36,3 @@ func (n *Names) Suffix() string {
 	}
 	return string(suffix)
 }
-
-// GeneratedBase returns the part of a generateName that is in the name, as kube-apiserver
-// shortens it.
-func GeneratedBase(generateName string) string { return generateName[:min(len(generateName), 58)] }

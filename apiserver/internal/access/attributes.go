@@ -33,19 +33,8 @@ func AttributesOf(req *http.Request) Attributes {
 	if len(path.Parts) > 2 {
 		a.subresource = path.Parts[2]
 	}
-	a.Verb = map[string]string{
-		http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-	}[req.Method]
-	switch {
-	case path.Watch:
-		a.Verb, a.subresource = "watch", ""
-	case a.Name == "" && a.Verb == "delete":
-		a.Verb = "deletecollection"
-	case a.Name == "" && a.Verb == "get":
-		a.Verb = "list"
-		if Watches(req) {
-			a.Verb = "watch"
-		}
+	if a.Verb = path.Verb(req); path.Watch {
+		a.subresource = ""
 	}
 	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch" || a.Verb == "deletecollection") {
 		if sel, err := fields.ParseSelector(req.URL.Query().Get("fieldSelector")); err == nil {

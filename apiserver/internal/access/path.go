@@ -38,8 +38,30 @@ func SplitPath(path string) (p resourcePath, ok bool) {
 	return p, len(parts) > 0
 }
 
-// Watches reports whether the query of a list asks for a watch.
-func Watches(req *http.Request) bool {
+// watches reports whether the query of a list asks for a watch.
+func watches(req *http.Request) bool {
 	v := req.URL.Query().Get("watch")
 	return v != "" && v != "0" && v != "false"
 }
+
+// verbs are those of methods for an object.
+var verbs = map[string]string{
+	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
+
+// Verb returns the verb of a request, whether the resource supports it or not.
+func (p resourcePath) Verb(req *http.Request) string {
+	verb := verbs[req.Method]
+	switch {
+	case p.Watch || verb == "get" && !p.named() && watches(req):
+		return "watch"
+	case verb == "get" && !p.named():
+		return "list"
+	case verb == "delete" && !p.named():
+		return "deletecollection"
+	}
+	return verb
+}
+
+// named reports whether the path has the name of an object.
+func (p resourcePath) named() bool { return len(p.Parts) > 1 && p.Parts[1] != "" }

@@ -46,26 +46,27 @@ func (c *Catalog) Get(gvr schema.GroupVersionResource) (*Kind, error) {
 	return nil, apierror.NotServed()
 }
 
-// Has reports whether any resource of a group is served, and of its version if all are custom.
-func (c *Catalog) Has(group, version string) bool {
+// find returns the kinds that match, in any order.
+func (c *Catalog) find(match func(*Kind) bool) (found []*Kind) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for gvr, k := range c.kinds {
-		if gvr.Group == group && (version == "" || gvr.Version == version || k.Builtin()) {
-			return true
+	for _, k := range c.kinds {
+		if match(k) {
+			found = append(found, k)
 		}
 	}
-	return false
+	return found
+}
+
+// Has reports whether any resource of a group is served, and of its version if all are custom.
+func (c *Catalog) Has(group, version string) bool {
+	return len(c.find(func(k *Kind) bool { return k.Group == group && (version == "" || k.Version == version || k.Builtin()) })) > 0
 }
 
 // ByKind looks up a kind by an object's GVK.
 func (c *Catalog) ByKind(gvk schema.GroupVersionKind) (*Kind, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, k := range c.kinds {
-		if k.GVK() == gvk {
-			return k, nil
-		}
+	if found := c.find(func(k *Kind) bool { return k.GVK() == gvk }); found != nil {
+		return found[0], nil
 	}
 	return nil, fmt.Errorf("apiserver: the kind %v is not served", gvk)
 }
@@ -73,32 +74,24 @@ func (c *Catalog) ByKind(gvk schema.GroupVersionKind) (*Kind, error) {
 // Owner looks up the kind of an owner reference, in any version.
 func (c *Catalog) Owner(apiVersion, name string) *Kind {
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
+	found := c.find(func(k *Kind) bool { return k.Group == gv.Group && k.Kind == name && !k.Review })
+	if err != nil || found == nil {
 		return nil
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, k := range c.kinds {
-		if k.Group == gv.Group && k.Kind == name && !k.Review {
-			return k.Storage
-		}
-	}
-	return nil
+	return found[0].Storage
+}
+
+// Versions returns all versions of a resource in any order.
+func (c *Catalog) Versions(gr schema.GroupResource) []*Kind {
+	return c.find(func(k *Kind) bool { return k.GVR().GroupResource() == gr })
 }
 
 // All returns the kinds in discovery order: by group, then newest version first, then name.
 func (c *Catalog) All() []*Kind {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]*Kind, 0, len(c.kinds))
-	for _, k := range c.kinds {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b *Kind) int {
+	return slices.SortedFunc(slices.Values(c.find(func(*Kind) bool { return true })), func(a, b *Kind) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version),
 			strings.Compare(a.Resource.Resource, b.Resource.Resource))
 	})
-	return out
 }
 
 // StorageKinds returns one kind for each set of stored objects.
@@ -136,18 +129,6 @@ func (c *Catalog) Drop(gr schema.GroupResource) (dropped []*Kind) {
 		}
 	}
 	return dropped
-}
-
-// Versions returns all versions of a resource in any order.
-func (c *Catalog) Versions(gr schema.GroupResource) (kinds []*Kind) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for gvr, k := range c.kinds {
-		if gvr.GroupResource() == gr {
-			kinds = append(kinds, k)
-		}
-	}
-	return kinds
 }
 
 // Named returns a filter for a resource name such as "pods" or "deployments.apps". An empty

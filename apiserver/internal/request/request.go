@@ -30,7 +30,6 @@ type Request struct {
 	Namespace   string
 	Name        string
 	Subresource string
-	watchPath   bool // uses the deprecated /watch path
 	Rep         codec.Representation
 }
 
@@ -59,7 +58,7 @@ func Parse(req *http.Request, catalog *kinds.Catalog) (*Request, error) {
 	if !ok || len(parts) > 3 || slices.Contains(parts, "") {
 		return nil, apierror.NotServed()
 	}
-	r := &Request{Request: req, Namespace: path.Namespace, watchPath: path.Watch}
+	r := &Request{Request: req, Namespace: path.Namespace}
 	var err error
 	if r.Kind, err = catalog.Get(path.GV.WithResource(parts[0])); err != nil {
 		return nil, err
@@ -73,8 +72,8 @@ func Parse(req *http.Request, catalog *kinds.Catalog) (*Request, error) {
 	if r.Namespace != "" && !r.Kind.Namespaced || r.Kind.Namespaced && r.Namespace == "" && r.Name != "" {
 		return nil, apierror.NotServed()
 	}
-	if r.Verb, err = r.chooseVerb(); err != nil {
-		return nil, err
+	if r.Verb = path.Verb(req); !r.allowsVerb() {
+		return nil, apierror.NotAllowed()
 	}
 	if r.Subresource == "" && !slices.Contains(r.Kind.Verbs(), r.Verb) {
 		return nil, apierror.NotAllowed()
@@ -85,47 +84,24 @@ func Parse(req *http.Request, catalog *kinds.Catalog) (*Request, error) {
 	return r, r.checkTable()
 }
 
-func (r *Request) chooseVerb() (string, error) {
-	watch := r.watchPath || access.Watches(r.Request)
-	if r.watchPath && r.Method != http.MethodGet {
-		return "", apierror.NotAllowed()
+// allowsVerb reports whether the path supports the verb.
+func (r *Request) allowsVerb() bool {
+	everywhere := r.Kind.Namespaced && r.Namespace == ""
+	switch r.Verb {
+	case "get", "list":
+		return r.Method == http.MethodGet
+	case "watch":
+		return r.Method == http.MethodGet && r.Subresource == ""
+	case "create":
+		return !everywhere && (r.Name == "" || r.Subresource != "")
+	case "update", "patch":
+		return r.Name != ""
+	case "delete":
+		return r.Subresource == ""
+	case "deletecollection":
+		return !everywhere
 	}
-	switch r.Method {
-	case http.MethodGet:
-		switch {
-		case watch && r.Subresource == "" && (r.Name == "" || r.watchPath):
-			return "watch", nil
-		case r.Name == "":
-			return "list", nil
-		default:
-			return "get", nil
-		}
-	case http.MethodPost:
-		if r.Kind.Namespaced && r.Namespace == "" {
-			break
-		}
-		if r.Name == "" || r.Subresource != "" {
-			return "create", nil
-		}
-	case http.MethodPut:
-		if r.Name != "" {
-			return "update", nil
-		}
-	case http.MethodPatch:
-		if r.Name != "" {
-			return "patch", nil
-		}
-	case http.MethodDelete:
-		switch {
-		case r.Subresource != "":
-		case r.Name != "":
-			return "delete", nil
-		case r.Kind.Namespaced && r.Namespace == "":
-		default:
-			return "deletecollection", nil
-		}
-	}
-	return "", apierror.NotAllowed()
+	return false
 }
 
 // ListFeatures are the features of lists and watches that an early server lacks.

@@ -159,7 +159,7 @@ func (st *stream) initial(w *storage.Watcher, start storage.Start) error {
 		if i >= len(records)/2 && st.faults.has(TruncateBody) {
 			break
 		}
-		if err := st.event(storage.Event{watch.Added, rec}); err != nil {
+		if err := st.event(storage.Event{Kind: watch.Added, Record: rec}); err != nil {
 			return err
 		}
 	}

@@ -9,9 +9,8 @@ import (
 )
 
 // secret has the rules of Secrets.
-type secret struct{ Plain }
+type secret struct{ plain }
 
-// Normalise implements [Rules].
 func (secret) Normalise(obj runtime.Object) {
 	s := obj.(*corev1.Secret)
 	s.Type = cmp.Or(s.Type, corev1.SecretTypeOpaque)
@@ -26,12 +25,11 @@ func (secret) Normalise(obj runtime.Object) {
 
 // volume, claim and attributesClass have the rules of kinds that a controller protects while they are in use.
 type (
-	volume          struct{ Plain }
-	claim           struct{ Plain }
-	attributesClass struct{ Plain }
+	volume          struct{ plain }
+	claim           struct{ plain }
+	attributesClass struct{ plain }
 )
 
-// Start implements [Rules].
 func (volume) Start(obj runtime.Object) {
 	if v := obj.(*corev1.PersistentVolume); v.Status.Phase == "" {
 		at := metav1.Now().Rfc3339Copy()
@@ -39,17 +37,13 @@ func (volume) Start(obj runtime.Object) {
 	}
 }
 
-// Protection implements [Rules].
 func (volume) Protection() string { return "kubernetes.io/pv-protection" }
 
-// Start implements [Rules].
 func (claim) Start(obj runtime.Object) {
 	c := obj.(*corev1.PersistentVolumeClaim)
 	c.Status.Phase = cmp.Or(c.Status.Phase, corev1.ClaimPending)
 }
 
-// Protection implements [Rules].
 func (claim) Protection() string { return "kubernetes.io/pvc-protection" }
 
-// Protection implements [Rules].
 func (attributesClass) Protection() string { return "kubernetes.io/vac-protection" }

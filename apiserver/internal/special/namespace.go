@@ -9,9 +9,8 @@ import (
 )
 
 // namespace has the rules of namespaces.
-type namespace struct{ Plain }
+type namespace struct{ plain }
 
-// Normalise implements [Rules].
 func (namespace) Normalise(obj runtime.Object) {
 	ns := obj.(*corev1.Namespace)
 	if ns.Name == "" {
@@ -23,7 +22,6 @@ func (namespace) Normalise(obj runtime.Object) {
 	ns.Labels[corev1.LabelMetadataName] = ns.Name
 }
 
-// Start implements [Rules].
 func (namespace) Start(obj runtime.Object) {
 	ns := obj.(*corev1.Namespace)
 	ns.Status.Phase = cmp.Or(ns.Status.Phase, corev1.NamespaceActive)
@@ -32,21 +30,19 @@ func (namespace) Start(obj runtime.Object) {
 	}
 }
 
-// Keep implements [Rules].
 func (namespace) Keep(subresource string, next, old runtime.Object) {
 	if subresource != "finalize" {
 		next.(*corev1.Namespace).Spec.Finalizers = old.(*corev1.Namespace).Spec.Finalizers
 	}
 }
 
-// StaysMarked implements [Rules]. The first deletion of a namespace only marks it, so that nothing is created
+// The first deletion of a namespace only marks it, so that nothing is created
 // in it while its content is deleted.
 func (namespace) StaysMarked(obj runtime.Object) bool {
 	ns := obj.(*corev1.Namespace)
 	return ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) > 0
 }
 
-// Mark implements [Rules].
 func (namespace) Mark(obj runtime.Object) {
 	ns := obj.(*corev1.Namespace)
 	ns.Status.Phase, ns.DeletionGracePeriodSeconds = corev1.NamespaceTerminating, nil

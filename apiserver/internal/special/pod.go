@@ -10,15 +10,14 @@ import (
 )
 
 // pod has the rules of pods.
-type pod struct{ Plain }
+type pod struct{ plain }
 
-// Start implements [Rules].
 func (pod) Start(obj runtime.Object) {
 	p := obj.(*corev1.Pod)
 	p.Status.Phase = cmp.Or(p.Status.Phase, corev1.PodPending)
 }
 
-// Copy implements [Rules]. With strict, validation rejects other containers.
+// With strict, validation rejects other containers.
 func (pod) Copy(subresource string, to, from runtime.Object, strict bool) {
 	spec, next := &to.(*corev1.Pod).Spec, &from.(*corev1.Pod).Spec
 	switch {
@@ -47,7 +46,7 @@ func resize(to, from []corev1.Container) {
 	}
 }
 
-// Settle implements [Rules]. It restores what a status update must not clear.
+// Settle restores what a status update must not clear.
 func (pod) Settle(_ string, next, old runtime.Object) {
 	p, was := next.(*corev1.Pod), old.(*corev1.Pod)
 	p.OwnerReferences = slices.Clone(was.OwnerReferences)
@@ -55,7 +54,7 @@ func (pod) Settle(_ string, next, old runtime.Object) {
 	p.Status.ObservedGeneration = cmp.Or(p.Status.ObservedGeneration, was.Status.ObservedGeneration)
 }
 
-// GracePeriod implements [Rules]. Only pods that are assigned to a node and not finished have one.
+// Only pods that are assigned to a node and not finished have one.
 func (pod) GracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 	p := obj.(*corev1.Pod)
 	switch grace := p.Spec.TerminationGracePeriodSeconds; {
@@ -71,5 +70,4 @@ func (pod) GracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 	return corev1.DefaultTerminationGracePeriodSeconds
 }
 
-// MarkedFirst implements [Rules].
 func (pod) MarkedFirst() bool { return true }

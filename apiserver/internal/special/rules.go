@@ -57,44 +57,21 @@ func Of(obj runtime.Object) Rules {
 	case *certificatesv1.CertificateSigningRequest:
 		return signingRequest{}
 	}
-	return Plain{}
+	return plain{}
 }
 
-// Plain are the rules of kinds that need none.
-type Plain struct{}
+// plain has the rules of kinds that need none.
+type plain struct{}
 
-// Normalise implements [Rules].
-func (Plain) Normalise(runtime.Object) {}
-
-// Start implements [Rules].
-func (Plain) Start(runtime.Object) {}
-
-// Request implements [Rules].
-func (Plain) Request(runtime.Object, *authenticationv1.UserInfo) {}
-
-// Protection implements [Rules].
-func (Plain) Protection() string { return "" }
-
-// Keep implements [Rules].
-func (Plain) Keep(string, runtime.Object, runtime.Object) {}
-
-// Copy implements [Rules].
-func (Plain) Copy(string, runtime.Object, runtime.Object, bool) {}
-
-// Settle implements [Rules].
-func (Plain) Settle(string, runtime.Object, runtime.Object) {}
-
-// Check implements [Rules].
-func (Plain) Check(string, runtime.Object, runtime.Object) error { return nil }
-
-// GracePeriod implements [Rules].
-func (Plain) GracePeriod(runtime.Object, *metav1.DeleteOptions) int64 { return 0 }
-
-// MarkedFirst implements [Rules].
-func (Plain) MarkedFirst() bool { return false }
-
-// StaysMarked implements [Rules].
-func (Plain) StaysMarked(runtime.Object) bool { return false }
-
-// Mark implements [Rules].
-func (Plain) Mark(runtime.Object) {}
+func (plain) Normalise(runtime.Object)                                {}
+func (plain) Start(runtime.Object)                                    {}
+func (plain) Request(runtime.Object, *authenticationv1.UserInfo)      {}
+func (plain) Protection() string                                      { return "" }
+func (plain) Keep(string, runtime.Object, runtime.Object)             {}
+func (plain) Copy(string, runtime.Object, runtime.Object, bool)       {}
+func (plain) Settle(string, runtime.Object, runtime.Object)           {}
+func (plain) Check(string, runtime.Object, runtime.Object) error      { return nil }
+func (plain) GracePeriod(runtime.Object, *metav1.DeleteOptions) int64 { return 0 }
+func (plain) MarkedFirst() bool                                       { return false }
+func (plain) StaysMarked(runtime.Object) bool                         { return false }
+func (plain) Mark(runtime.Object)                                     {}

@@ -14,28 +14,31 @@ import (
 )
 
 // signingRequest has the rules of CertificateSigningRequests.
-type signingRequest struct{ Plain }
+type signingRequest struct{ plain }
 
-// Request implements [Rules].
 func (signingRequest) Request(obj runtime.Object, by *authenticationv1.UserInfo) {
-	recordRequester(obj.(*certificatesv1.CertificateSigningRequest), by)
+	csr := obj.(*certificatesv1.CertificateSigningRequest)
+	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = by.Username, by.UID, slices.Clone(by.Groups), nil
+	for key, values := range by.Extra {
+		if csr.Spec.Extra == nil {
+			csr.Spec.Extra = map[string]certificatesv1.ExtraValue{}
+		}
+		csr.Spec.Extra[key] = slices.Clone(certificatesv1.ExtraValue(values))
+	}
 }
 
-// Keep implements [Rules].
 func (signingRequest) Keep(subresource string, next, old runtime.Object) {
 	if subresource == "" {
 		next.(*certificatesv1.CertificateSigningRequest).Spec = old.(*certificatesv1.CertificateSigningRequest).Spec
 	}
 }
 
-// Copy implements [Rules].
 func (signingRequest) Copy(subresource string, to, from runtime.Object, _ bool) {
 	if subresource == "approval" {
 		to.(*certificatesv1.CertificateSigningRequest).Status.Conditions = from.(*certificatesv1.CertificateSigningRequest).Status.Conditions
 	}
 }
 
-// Settle implements [Rules].
 func (signingRequest) Settle(subresource string, next, old runtime.Object) {
 	csr, was := next.(*certificatesv1.CertificateSigningRequest), old.(*certificatesv1.CertificateSigningRequest)
 	if subresource == "status" {
@@ -52,17 +55,6 @@ func indices(csr *certificatesv1.CertificateSigningRequest, of certificatesv1.Re
 		}
 	}
 	return at
-}
-
-// recordRequester sets the user who creates a CertificateSigningRequest.
-func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *authenticationv1.UserInfo) {
-	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = u.Username, u.UID, slices.Clone(u.Groups), nil
-	for key, values := range u.Extra {
-		if csr.Spec.Extra == nil {
-			csr.Spec.Extra = map[string]certificatesv1.ExtraValue{}
-		}
-		csr.Spec.Extra[key] = slices.Clone(certificatesv1.ExtraValue(values))
-	}
 }
 
 // keepApproval restores the conditions that only the approval subresource changes. Added
@@ -98,7 +90,7 @@ func dateConditions(csr, before *certificatesv1.CertificateSigningRequest) {
 	}
 }
 
-// Check implements [Rules]. It rejects changes of the conditions and the certificate that the subresource does
+// Check rejects changes of the conditions and the certificate that the subresource does
 // not allow.
 func (signingRequest) Check(subresource string, next, before runtime.Object) error {
 	csr := next.(*certificatesv1.CertificateSigningRequest)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,9 +25,7 @@ type doctorFlags struct {
 	output  string
 	wait    time.Duration
 	timeout time.Duration
-	// controller lists the resources that a controller writes; empty for no controller.
-	controller string
-	audit      bool
+	audit   bool
 }
 
 func newDoctorCommand(e *env) *cobra.Command {
@@ -40,10 +37,6 @@ func newDoctorCommand(e *env) *cobra.Command {
 streaming lists, bookmarks and shards. Report round-trip time, the number and size of objects, the
 RBAC rules that a mirror needs, and how to fix problems.
 
---for-controller also checks whether the user may write the resources, their status and
-finalizers, elect a leader with a lease, and record events. It prints the RBAC rules that are
-missing. --for-controller=RESOURCE,... checks other resources than those to mirror.
-
 --audit also mirrors the metadata of the objects and compares the mirror with the server at one exact
 version. Programs can do that with their own mirrors; see tarn.WithAudit.
 
@@ -52,8 +45,7 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
   tarn doctor pods,secrets,nodes -A      # in all namespaces
   tarn doctor widgets.example.com -o json
   tarn doctor pods -A --audit
-  tarn doctor widgets deploy --for-controller -A
-  tarn doctor pods --for-controller=deploy --as system:serviceaccount:shop:operator`,
+  tarn doctor pods --as system:serviceaccount:shop:operator`,
 		Args:              resourceArgs,
 		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,10 +58,7 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
 	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long to wait for any other response")
 	cmd.Flags().BoolVar(&flags.audit, "audit", false, "also compare a mirror with the server, object by object")
-	cmd.Flags().StringVar(&flags.controller, "for-controller", "", "also check the rights of a controller that writes the resources, or these `RESOURCES`")
-	cmd.Flags().Lookup("for-controller").NoOptDefVal = allArguments
 	complete(cmd, "output", fixed("text", "json"))
-	complete(cmd, "for-controller", e.completeResources)
 	return cmd
 }
 
@@ -79,12 +68,7 @@ type report struct {
 	Version   string       `json:"version,omitempty"`
 	Resources []*chart     `json:"resources"`
 	Rules     []rulesEntry `json:"rules"`
-	// Rights are the findings of --for-controller, Missing the rules that it found missing.
-	Rights  []*chart     `json:"rights,omitempty"`
-	Missing []rulesEntry `json:"missingRules,omitempty"`
-	Broken  bool         `json:"broken"`
-
-	missing tarn.Rules
+	Broken    bool         `json:"broken"`
 }
 
 // rulesEntry holds the RBAC rules for one namespace, or for all.
@@ -127,12 +111,6 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	if err != nil {
 		return err
 	}
-	written := found
-	if flags.controller != "" && flags.controller != allArguments {
-		if written, err = e.resolve(ctx, client, []string{flags.controller}); err != nil {
-			return err
-		}
-	}
 	r := &report{Server: client.Host(), Version: serverVersion(ctx, client)}
 	var working sync.WaitGroup
 	seats := make(chan struct{}, 8) // limits concurrency
@@ -153,14 +131,11 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 		})
 	}
 	defer e.busy("examining %s", strings.Join(split(args), ", "))()
-	if flags.controller != "" {
-		r.Rights, r.missing = checkRights(ctx, client, flags, namespace, written)
-	}
 	working.Wait()
 	if ctx.Err() != nil {
 		return errors.New("interrupted before all checks were done")
 	}
-	for _, c := range slices.Concat(r.Resources, r.Rights) {
+	for _, c := range r.Resources {
 		r.Broken = r.Broken || c.broken()
 	}
 	rules := rulesFor(r.Resources)
@@ -239,7 +214,7 @@ func entriesOf(rules tarn.Rules) (entries []rulesEntry) {
 }
 
 func (r *report) json(w io.Writer, rules tarn.Rules) error {
-	r.Rules, r.Missing = entriesOf(rules), entriesOf(r.missing)
+	r.Rules = entriesOf(rules)
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
@@ -258,10 +233,7 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 		p.put(", Kubernetes " + plain(r.Version))
 	}
 	p.put("\n")
-	for i, c := range slices.Concat(r.Resources, r.Rights) {
-		if i == len(r.Resources) {
-			p.put("\nRights of a controller:\n")
-		}
+	for _, c := range r.Resources {
 		p.put("\n")
 		p.in(bold, plain(c.Resource))
 		p.put("  " + plain(c.about()) + "\n")
@@ -279,12 +251,6 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 	p.put("\nA mirror needs these RBAC rules:\n\n")
 	for line := range strings.Lines(rulesText(rules)) {
 		p.put("  " + line)
-	}
-	if missing := rulesText(r.missing); missing != "" {
-		p.put("\nThese RBAC rules are missing for a controller:\n\n")
-		for line := range strings.Lines(missing) {
-			p.put("  " + line)
-		}
 	}
 	p.put("\n")
 	if r.Broken {

@@ -228,7 +228,6 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		Resource: hostile, Version: hostile, Namespace: hostile, need: res,
 		Findings: []finding{{Check: hostile, Verdict: note, Text: hostile, Fix: hostile}},
 	}}}
-	broken.Rights, broken.missing = broken.Resources, rulesFor(broken.Resources)
 	refuseRaw(t, "doctor", ours.ReplaceAllString(broken.text(rulesFor(broken.Resources), true).String(), ""))
 	var out strings.Builder
 	if err := broken.json(&out, rulesFor(broken.Resources)); err != nil {

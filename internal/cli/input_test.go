@@ -76,7 +76,6 @@ func TestInputErrorsAreOneSentence(t *testing.T) {
 		{"doctor", "pods", "-o", "yaml"},
 		{"doctor", "pods", "--wait", "1ms"},
 		{"doctor", "podz", "--kubeconfig", good},
-		{"doctor", "pods", "--for-controller=podz", "--kubeconfig", good},
 		{"doctor", "pods", "--kubeconfig", down},
 		{"version", "now"},
 		{"completion"},

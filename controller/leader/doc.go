@@ -29,6 +29,5 @@
 // keep these annotations and ignore them.
 //
 // A fence cannot stop a request that was already sent and arrives late: the server
-// refuses it only if it has a condition, such as a resource version. Package shard lists which
-// writes have one, under Late requests.
+// refuses it only if it has a condition, such as a resource version. docs/scaling.md lists which writes have one.
 package leader

@@ -201,7 +201,7 @@ func (e *Elector) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	e.leader.Store(&r.holder)
-	e.tell(r.holder)
+	e.announce(r.holder)
 }
 
 // release releases the lease if this process still holds it.

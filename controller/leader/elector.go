@@ -103,7 +103,7 @@ type Elector struct {
 	terms   atomic.Uint64
 	leader  atomic.Pointer[string] // the last known leader; the election writes it
 
-	ill atomic.Pointer[leases.Moment] // since when the caches are not live; nil: they are; the election writes it
+	notLive atomic.Pointer[leases.Moment] // since when the caches are not live; nil: they are; the election writes it
 
 	writing sync.Mutex       // guards written
 	written handover.History // by this process and earlier leaders
@@ -169,7 +169,7 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan error, 1)
-	f := &fence{elector: e, tenure: &e.tenure, lost: make(chan struct{})}
+	f := newFence(e)
 	working, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	go func() {
@@ -190,12 +190,12 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 		again = e.yielding && ctx.Err() == nil
 	case cause := <-ended:
 		again = ctx.Err() == nil
-		f.close()
+		f.Close()
 		lose(controller.ErrNotLeading)
 		e.opts.Logger.Warn("no longer leading", "lease", e.tenure.lease, "error", cause)
 		err = <-done
 	}
-	f.close()
+	f.Close()
 	if errors.Is(err, controller.ErrStillRunning) {
 		e.tenure.held.Store(nil)
 		e.opts.Logger.Warn("the lease is not released, but expires, because reconciles still run", "lease", e.tenure.lease)
@@ -207,27 +207,12 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 
 // fence is the fence of one term.
 type fence struct {
+	*leases.Fence
 	elector *Elector
-	tenure  *tenure
-	lost    chan struct{}
-	over    atomic.Bool
 }
 
-// Check implements [controller.Fence].
-func (f *fence) Check() error {
-	if f.over.Load() {
-		return fmt.Errorf("leader: the lease %s was lost: %w", f.tenure.lease, controller.ErrNotLeading)
-	}
-	return f.tenure.check()
-}
-
-// Lost implements [controller.Fence].
-func (f *fence) Lost() <-chan struct{} { return f.lost }
-
-func (f *fence) close() {
-	if f.over.CompareAndSwap(false, true) {
-		close(f.lost)
-	}
+func newFence(e *Elector) *fence {
+	return &fence{leases.NewFence(e.tenure.check, fmt.Errorf("leader: the lease %s was lost: %w", e.tenure.lease, controller.ErrNotLeading)), e}
 }
 
 // Status is a report on an elector.

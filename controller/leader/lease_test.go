@@ -23,8 +23,8 @@ func newTenure(now func() lease.Moment) *tenure {
 func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := lease.Moment{Wall: time.Unix(1e9, 0)}
-		l := newTenure(func() lease.Moment { return now })
-		f := &fence{tenure: l, lost: make(chan struct{})}
+		e := &Elector{tenure: tenure{lease: "shop/web", identity: "a", now: func() lease.Moment { return now }}}
+		l, f := &e.tenure, newFence(e)
 		seconds := int64(1e9)
 		renew := func() {
 			seconds++ // each renewal is a new record to other processes
@@ -56,7 +56,7 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 			}
 		}
 		renew()
-		f.close()
+		f.Close()
 		if f.Check() == nil {
 			t.Fatal("a lost fence opened again")
 		}

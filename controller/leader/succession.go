@@ -57,16 +57,16 @@ func (e *Elector) look() (live bool) {
 	live = !slices.ContainsFunc(e.opts.Caches(), func(c Cache) bool { return !handover.Live(c.Sources()) })
 	switch {
 	case live:
-		e.ill.Store(nil)
-	case e.ill.Load() == nil:
-		e.ill.Store(new(e.tenure.now()))
+		e.notLive.Store(nil)
+	case e.notLive.Load() == nil:
+		e.notLive.Store(new(e.tenure.now()))
 	}
 	return live
 }
 
 // ails reports whether the caches have not been live for longer than the lease.
 func (e *Elector) ails() bool {
-	since := e.ill.Load()
+	since := e.notLive.Load()
 	return since != nil && e.tenure.now().Since(*since) > e.opts.LeaseDuration
 }
 
@@ -138,11 +138,11 @@ func (e *Elector) await(ctx context.Context) {
 func (f *fence) Wrote(cache string, key object.Key, at object.Mark) {
 	f.elector.writing.Lock()
 	defer f.elector.writing.Unlock()
-	f.elector.written.Add(handover.Part{Cache: cache, Scope: at.Scope}, at.Version, f.tenure.now().Mono)
+	f.elector.written.Add(handover.Part{Cache: cache, Scope: at.Scope}, at.Version, f.elector.tenure.now().Mono)
 }
 
-// tell calls OnNewLeader, and logs its panic.
-func (e *Elector) tell(leader string) {
+// announce calls OnNewLeader, and logs its panic.
+func (e *Elector) announce(leader string) {
 	if e.opts.OnNewLeader == nil {
 		return
 	}

@@ -2,11 +2,48 @@ package shard
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/object"
 )
+
+// assignment is what the group's lease says. It is not changed once another goroutine or a view has it.
+type assignment struct {
+	slots placements
+	// rules identify how the owners divide keys (Options.Rules and Ranges). A member with other rules does not
+	// work. They change only while no member works on any slot.
+	rules string
+	// line is a random text. The member that writes an assignment in place of none, or of one that cannot be
+	// read, chooses it, and later ones keep it.
+	line string
+	// duration is the longest LeaseDuration of the owners.
+	duration time.Duration
+	// written is what the earlier owners of slots wrote lately. A new owner does not work before
+	// its caches have it.
+	written versions
+}
+
+// rulesOf returns the rules of a process. Members that have another number of slots differ, too.
+func rulesOf(text string, ranges bool) string {
+	return strconv.FormatUint(object.Hash(fmt.Sprintf("%d %v %s", Slots, ranges, text)), 16)
+}
+
+// What the leases say about writes; see package handover.
+type (
+	versions = handover.Versions
+	part     = handover.Part
+	history  = handover.History
+)
+
+// covered reports whether a cache with a shard receives the changes of the part.
+func covered(p part, shard object.Shard) bool {
+	n, err := strconv.ParseUint(p.Slot, 10, 8)
+	return err != nil || shard.ContainsHash(Slot(n).hashes().First)
+}
 
 // owner is one term of a member. A member whose lease lapsed begins a new term when its work has
 // ended, or its lease has expired; the old term then owns nothing any more.
@@ -40,50 +77,21 @@ func (p placement) String() string {
 	return text + "@" + strconv.FormatUint(p.epoch, 10)
 }
 
-// assignment is the placement of every slot.
-type assignment [Slots]placement
+// placements are those of all slots.
+type placements [Slots]placement
 
-// String returns the assignment as it is stored: a line for each run of equal slots, such as
+// String returns the placements as they are stored: a line for each run of equal ones, such as
 // "0-15 web-a#1>web-b@3".
-func (a *assignment) String() string {
+func (a *placements) String() string {
 	var b strings.Builder
-	for from := 0; from < Slots; {
-		to := from
-		for to+1 < Slots && a[to+1] == a[from] {
-			to++
-		}
-		fmt.Fprintf(&b, "%s %s\n", span{from, to}, a[from])
-		from = to + 1
+	for s, p := range runs(func(slot Slot) placement { return a[slot] }) {
+		fmt.Fprintf(&b, "%s %s\n", s, p)
 	}
 	return b.String()
 }
 
-// span is a run of slots, both included.
-type span struct{ from, to int }
-
-func (s span) String() string {
-	if s.from == s.to {
-		return strconv.Itoa(s.from)
-	}
-	return fmt.Sprintf("%d-%d", s.from, s.to)
-}
-
-func parseSpan(text string) (s span, err error) {
-	from, to, many := strings.Cut(text, "-")
-	if !many {
-		to = from
-	}
-	if s.from, err = strconv.Atoi(from); err == nil {
-		s.to, err = strconv.Atoi(to)
-	}
-	if err != nil || s.from < 0 || s.to < s.from || s.to >= Slots {
-		return s, fmt.Errorf("shard: %q is not a slot or a range of slots from 0 to %d", text, Slots-1)
-	}
-	return s, nil
-}
-
-// parseAssignment is the inverse of [assignment.String]. The text must name every slot once.
-func parseAssignment(text string) (a assignment, err error) {
+// parsePlacements is the inverse of [placements.String]. The text must name every slot once.
+func parsePlacements(text string) (a placements, err error) {
 	next := 0
 	for line := range strings.Lines(text) {
 		slots, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -135,28 +143,18 @@ type slotSet [Slots]bool
 // String returns the slots as they are stored, such as "3,5-9".
 func (s *slotSet) String() string {
 	var parts []string
-	for from := 0; from < Slots; from++ {
-		if !s[from] {
-			continue
+	for run, in := range runs(func(slot Slot) bool { return s[slot] }) {
+		if in {
+			parts = append(parts, run.String())
 		}
-		to := from
-		for to+1 < Slots && s[to+1] {
-			to++
-		}
-		parts = append(parts, span{from, to}.String())
-		from = to
 	}
 	return strings.Join(parts, ",")
 }
 
 // parseSlots is the inverse of [slotSet.String]. It ignores parts that it cannot read.
 func parseSlots(text string) (s slotSet) {
-	for part := range strings.SplitSeq(text, ",") {
-		if run, err := parseSpan(part); err == nil {
-			for i := run.from; i <= run.to; i++ {
-				s[i] = true
-			}
-		}
+	for slot := range slotsIn(text) {
+		s[slot] = true
 	}
 	return s
 }
@@ -179,42 +177,77 @@ type released map[Slot]uint64
 // String returns the slots as they are stored, such as "3@17,4-9@20".
 func (r released) String() string {
 	var parts []string
-	for from := 0; from < Slots; from++ {
-		epoch, ok := r[Slot(from)]
-		if !ok {
-			continue
+	for run, epoch := range runs(func(slot Slot) uint64 { return r[slot] }) {
+		if epoch > 0 {
+			parts = append(parts, fmt.Sprintf("%s@%d", run, epoch))
 		}
-		to := from
-		for to+1 < Slots {
-			if e, ok := r[Slot(to+1)]; !ok || e != epoch {
-				break
-			}
-			to++
-		}
-		parts = append(parts, fmt.Sprintf("%s@%d", span{from, to}, epoch))
-		from = to
 	}
 	return strings.Join(parts, ",")
 }
 
-func parseReleased(text string) (released, error) {
+// parseReleased is the inverse of [released.String]. It ignores parts that it cannot read.
+func parseReleased(text string) released {
 	r := released{}
-	if text == "" {
-		return r, nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		slots, epoch, _ := strings.Cut(part, "@")
-		s, err := parseSpan(slots)
-		if err != nil {
-			return nil, err
-		}
-		e, err := strconv.ParseUint(epoch, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("shard: the epoch of %q: %w", part, err)
-		}
-		for i := s.from; i <= s.to; i++ {
-			r[Slot(i)] = e
+	for slot, epoch := range slotsIn(text) {
+		if e, err := strconv.ParseUint(epoch, 10, 64); err == nil {
+			r[slot] = e
 		}
 	}
-	return r, nil
+	return r
+}
+
+// span is a run of slots, both included.
+type span struct{ from, to int }
+
+func (s span) String() string {
+	if s.from == s.to {
+		return strconv.Itoa(s.from)
+	}
+	return fmt.Sprintf("%d-%d", s.from, s.to)
+}
+
+func parseSpan(text string) (s span, err error) {
+	from, to, many := strings.Cut(text, "-")
+	if !many {
+		to = from
+	}
+	if s.from, err = strconv.Atoi(from); err == nil {
+		s.to, err = strconv.Atoi(to)
+	}
+	if err != nil || s.from < 0 || s.to < s.from || s.to >= Slots {
+		return s, fmt.Errorf("shard: %q is not a slot or a range of slots from 0 to %d", text, Slots-1)
+	}
+	return s, nil
+}
+
+// runs returns the runs of slots with equal values.
+func runs[V comparable](of func(Slot) V) iter.Seq2[span, V] {
+	return func(yield func(span, V) bool) {
+		for from := 0; from < Slots; {
+			to, value := from, of(Slot(from))
+			for to+1 < Slots && of(Slot(to+1)) == value {
+				to++
+			}
+			if !yield(span{from, to}, value) {
+				return
+			}
+			from = to + 1
+		}
+	}
+}
+
+// slotsIn returns the slots of a text such as "3@17,4-9@20", each with what follows the "@". It ignores parts
+// that it cannot read.
+func slotsIn(text string) iter.Seq2[Slot, string] {
+	return func(yield func(Slot, string) bool) {
+		for part := range strings.SplitSeq(text, ",") {
+			slots, rest, _ := strings.Cut(part, "@")
+			run, err := parseSpan(slots)
+			for i := run.from; err == nil && i <= run.to; i++ {
+				if !yield(Slot(i), rest) {
+					return
+				}
+			}
+		}
+	}
 }

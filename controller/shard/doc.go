@@ -46,20 +46,10 @@
 //
 // The server does not know epochs. A request that was sent while the slot was owned, and was then given
 // up, can be delayed by the network until the next owner works: for more than 2.5 seconds after a lease
-// has lapsed (see below), or for less if the reconcile was cancelled at the end of its Grace. What the
-// server then does depends on the conditions in the request:
-//
-//   - Update and UpdateStatus with the resource version of what was read, which CreateOrUpdate and
-//     Finalize send too, and PatchFrom and PatchStatusFrom of package tarn's Client: refused if the
-//     object has changed since, so never accepted after a write of the next owner.
-//   - Delete of package tarn's Client: refused if the object is another one than that in the cache of
-//     the old owner, by its UID. It is accepted if the next owner has only changed the object, and
-//     without a condition if that cache did not have it, or not yet what this process wrote to it. Delete
-//     of a controller.Client has the conditions in its options.
-//   - Create: refused while an object of that name exists. With generateName it is accepted.
-//   - Patch, PatchStatus, Apply, ApplyStatus, and an Update without a resource version: accepted. A
-//     patch or an apply configuration with metadata.resourceVersion is refused as an Update is.
-//   - Events of package recorder have no fence. They change nothing but events.
+// has lapsed (see below), or for less if the reconcile was cancelled at the end of its Grace. The server
+// refuses it if it has a condition that is no longer true: updates, and the writes that package tarn's Client makes
+// of a read object, name its resource version, and deletions its UID. Patches, applies and creates with generateName
+// have none, and events of package recorder have no fence. docs/scaling.md has a table of all writes.
 //
 // What is accepted late is a change of the object like any other: a next owner that watches the
 // object reconciles its key again.
@@ -157,7 +147,8 @@
 //
 // # Reading the source
 //
-// machine.go, renewal.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
-// them with all the faults above. group.go connects them to the API server and cache.go to the caches,
-// and lease.go and assignment.go are how state is stored.
+// machine.go has the states of a term and of a slot, and the step that makes all decisions, without input, output or
+// clocks; view.go what it knows of the others, renewal.go its own lease, and plan.go the next assignment. sim_test.go
+// simulates them with all the faults above. group.go and requests.go connect them to the API server and cache.go to the
+// caches, and lease.go and assignment.go are how state is stored.
 package shard

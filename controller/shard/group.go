@@ -86,21 +86,28 @@ type Group struct {
 	working    map[Slot]*fence
 	unfinished error // of work that has not ended
 	counts     counts
-	renewal    error // why the last renewal failed, or that it was slow
-	assignment error // why the last assignment of this member could not be written
+	renewErr   error // why the last renewal failed, or that it was slow
+	assignErr  error // why the last assignment of this member could not be written
 
 	// The rest belongs to the goroutine of Run.
 	logs      *logQueue
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
 	failed    bool                  // the last renewal
-	assigning bool
-	removing  bool
+	assigning attempt
+	removing  attempt
 	divided   *slotSet // what Divide was called with last; nil: not called
-	// assigned is the version that the last assignment written was based on. Another one with the
-	// same base waits until nextAssign: it failed, or the watch does not show it yet.
-	assigned   string
-	nextAssign time.Duration
-	nextRemove time.Duration // a failed deletion, or one that the watch does not show yet, waits until then
+}
+
+// attempt is the last request that replaces or deletes a lease of some version.
+type attempt struct {
+	running bool
+	version string
+	again   time.Duration // until then no other one is sent: it has failed, or the watch does not show it yet
+}
+
+// may reports whether another request may be sent now.
+func (a *attempt) may(version string, now moment) bool {
+	return !a.running && (a.version != version || now.Mono >= a.again)
 }
 
 // New returns this process's membership in the group with the given name, whose leases are in the
@@ -246,7 +253,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 			if leaveBy == 0 {
 				leaveBy = now + g.timing.lapse
 			}
-			if g.hasLeft() && g.machine.sending == 0 || now >= leaveBy {
+			if g.hasLeft() && g.machine.pending == 0 || now >= leaveBy {
 				return g.leave(inner)
 			}
 		}
@@ -261,7 +268,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 		case <-done:
 			done = nil
 			g.mu.Lock()
-			g.machine.leaving, g.machine.nextRenew = true, 0
+			g.machine.leaving = true
 			g.mu.Unlock()
 		}
 	}
@@ -273,9 +280,9 @@ func (g *Group) abort() {
 	defer limit.Stop()
 	for {
 		g.mu.Lock()
-		g.machine.phase = lapsed
+		g.machine.enter(g.clock.Now(), lapsed)
 		for _, f := range g.working {
-			f.close()
+			f.Close()
 			f.release()
 		}
 		running := len(g.working)
@@ -293,7 +300,7 @@ func (g *Group) abort() {
 
 // observe gives the machine the current leases.
 func (g *Group) observe() {
-	v := view{members: map[string]member{}, ruling: none}
+	v := view{members: map[string]member{}, assignment: none}
 	old := g.machine.view // only this goroutine replaces it
 	prefix := g.key.Name + "-"
 	snapshot := g.leases.Snapshot()
@@ -308,13 +315,13 @@ func (g *Group) observe() {
 			}
 			v.members[name] = m
 		case l.Name == g.assignmentName() && l.ResourceVersion == old.version:
-			v.version, v.uid, v.ruling, v.known = old.version, old.uid, old.ruling, old.known
+			v.version, v.uid, v.assignment, v.known = old.version, old.uid, old.assignment, old.known
 		case l.Name == g.assignmentName():
-			r, err := readRuling(l)
+			r, err := readAssignment(l)
 			if err != nil {
 				g.opts.Logger.Error("the assignment cannot be read; it is written again", "group", g.key.String(), "error", err)
 			}
-			v.version, v.uid, v.ruling, v.known = l.ResourceVersion, string(l.UID), &r, err == nil
+			v.version, v.uid, v.assignment, v.known = l.ResourceVersion, string(l.UID), &r, err == nil
 		}
 	}
 	caches := g.opts.Caches()
@@ -337,42 +344,41 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, now := g.machine, g.clock.Now()
-	start, stop, changed := m.step(now)
-	for _, slot := range stop {
+	do := m.step(now)
+	for _, slot := range do.stop {
 		if f := g.working[slot]; f != nil {
 			f.release()
 		}
 	}
 	for slot, f := range g.working {
 		// Also if the assignment was deleted: another member gets the slot without asking.
-		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.term}) {
-			f.close()
+		if m.check(now, slot, f.epoch) != nil {
+			f.Close()
 		}
 	}
-	for _, slot := range start {
+	for _, slot := range do.start {
 		g.start(ctx, work, slot)
 	}
-	if len(start)+len(stop) > 0 {
-		g.opts.Logger.Info("slots changed", "group", g.key.String(), "member", m.name, "gained", len(start), "releasing", len(stop))
+	if len(do.start)+len(do.stop) > 0 {
+		g.opts.Logger.Info("slots changed", "group", g.key.String(), "member", m.name, "gained", len(do.start), "releasing", len(do.stop))
 	}
-	// Two requests at a time replace the same version.
-	if (m.sending == 0 || g.mine != nil) && m.renewalDue(now, changed) {
-		g.renew(ctx, tasks, results)
+	if do.renewal != nil {
+		g.renew(ctx, tasks, results, *do.renewal)
 	}
-	if next, ok := m.plan(now); ok && !g.assigning && (now.Mono >= g.nextAssign || m.view.version != g.assigned) {
-		g.assign(ctx, tasks, results, next)
+	if do.assignment != nil && g.assigning.may(m.view.version, now) {
+		g.assign(ctx, tasks, results, do.assignment)
 	}
-	if name, ok := m.abandoned(now); ok && !g.removing && now.Mono >= g.nextRemove {
-		g.remove(ctx, tasks, results, name)
+	if do.abandoned != "" && g.removing.may(m.view.members[do.abandoned].version, now) {
+		g.remove(ctx, tasks, results, do.abandoned)
 	}
-	g.counts.turn(m, now, len(start), len(stop))
+	g.counts.turn(m, now, len(do.start), len(do.stop))
 	return m.leaving && len(g.working) == 0
 }
 
 // start begins the work on a slot, when the caches have what its earlier owner wrote.
 func (g *Group) start(ctx context.Context, work work, slot Slot) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &fence{group: g, slot: slot, epoch: g.machine.held[slot].epoch, release: cancel, lost: make(chan struct{})}
+	f := g.newFence(slot, cancel)
 	g.working[slot] = f
 	written := g.machine.view.written
 	go func() {
@@ -381,10 +387,10 @@ func (g *Group) start(ctx context.Context, work work, slot Slot) {
 			cancel()
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			f.close()
+			f.Close()
 			delete(g.working, slot)
 			if err == nil {
-				g.machine.drained(slot)
+				g.machine.ended(slot)
 			}
 			g.unfinished = errors.Join(g.unfinished, err)
 			g.wakeUp()

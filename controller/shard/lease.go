@@ -23,9 +23,25 @@ const (
 	cachedAnnotation  = "tarn.dev/shard-cached"   // of a member's lease with Ranges: the slots that its caches have
 	blockAnnotation   = "tarn.dev/shard-blocked"  // of a member's lease: the slots it cannot get
 	rulesAnnotation   = "tarn.dev/shard-rules"    // of both: how keys are divided
-	lineAnnotation    = "tarn.dev/shard-line"     // of the group's lease: see ruling
+	lineAnnotation    = "tarn.dev/shard-line"     // of the group's lease: see assignment
 	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
+
+// member is the lease of a member.
+type member struct {
+	version  string // its resource version, which changes with each renewal
+	process  string // distinguishes processes that have the same name
+	term     int64
+	weight   int
+	duration time.Duration // its LeaseDuration
+	ready    bool          // it can work: its watches and caches are current
+	leaving  bool
+	released released
+	cached   slotSet  // with ranges: the slots whose objects its caches have
+	blocked  slotSet  // the slots that it cannot get, because work does not end
+	written  versions // what it has written lately
+	rules    string   // how it divides keys: see assignment
+}
 
 // readMember reads a member's lease. Values that a person has edited to something unreadable count
 // as absent: the member's next renewal replaces them.
@@ -37,7 +53,7 @@ func readMember(l *coordinationv1.Lease) member {
 	m.ready = l.Annotations[readyAnnotation] == "true"
 	m.rules = l.Annotations[rulesAnnotation]
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
-	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
+	m.released = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
 	m.blocked = parseSlots(l.Annotations[blockAnnotation])
 	m.written = handover.Parse(l.Annotations[writtenAnnotation])
@@ -79,27 +95,27 @@ func truth(b bool) string {
 	return ""
 }
 
-// readRuling reads the group's lease.
-func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
-	r.duration = readDuration(l)
-	r.written = handover.Parse(l.Annotations[writtenAnnotation])
-	r.rules, r.line = l.Annotations[rulesAnnotation], l.Annotations[lineAnnotation]
-	r.slots, err = parseAssignment(l.Annotations[slotsAnnotation])
+// readAssignment reads the group's lease.
+func readAssignment(l *coordinationv1.Lease) (a assignment, err error) {
+	a.duration = readDuration(l)
+	a.written = handover.Parse(l.Annotations[writtenAnnotation])
+	a.rules, a.line = l.Annotations[rulesAnnotation], l.Annotations[lineAnnotation]
+	a.slots, err = parsePlacements(l.Annotations[slotsAnnotation])
 	if err != nil {
-		r.slots = assignment{}
+		a.slots = placements{}
 	}
-	return r, err
+	return a, err
 }
 
-// write writes a ruling to the lease of a group.
-func (r ruling) write(l *coordinationv1.Lease, group string) {
-	seconds := int32(r.duration / time.Second)
+// write writes an assignment to the lease of a group.
+func (a assignment) write(l *coordinationv1.Lease, group string) {
+	seconds := int32(a.duration / time.Second)
 	l.Spec.LeaseDurationSeconds = &seconds
 	l.Labels = map[string]string{groupLabel: group}
-	l.Annotations = map[string]string{slotsAnnotation: r.slots.String()}
-	set(l.Annotations, rulesAnnotation, r.rules)
-	set(l.Annotations, lineAnnotation, r.line)
-	set(l.Annotations, writtenAnnotation, r.written.String())
+	l.Annotations = map[string]string{slotsAnnotation: a.slots.String()}
+	set(l.Annotations, rulesAnnotation, a.rules)
+	set(l.Annotations, lineAnnotation, a.line)
+	set(l.Annotations, writtenAnnotation, a.written.String())
 }
 
 // set sets or, if the value is empty, removes an entry.

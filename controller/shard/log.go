@@ -39,26 +39,15 @@ func (q *logQueue) WithGroup(name string) slog.Handler {
 
 // start passes records on until the returned function is called, which waits for those that are left.
 func (q *logQueue) start() (stop func()) {
-	ended, done := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
-			select {
-			case pass := <-q.records:
-				pass()
-				continue
-			default:
-			}
-			select {
-			case pass := <-q.records:
-				pass()
-			case <-ended:
-				return
-			}
+		for pass := <-q.records; pass != nil; pass = <-q.records {
+			pass()
 		}
 	}()
 	return func() {
-		close(ended)
+		q.records <- nil // the end
 		<-done
 	}
 }

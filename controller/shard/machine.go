@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,268 +12,230 @@ import (
 // moment is a reading of both clocks of a process.
 type moment = lease.Moment
 
-// member is the lease of a member.
-type member struct {
-	version  string // its resource version, which changes with each renewal
-	process  string // distinguishes processes that have the same name
-	term     int64
-	weight   int
-	duration time.Duration // its LeaseDuration
-	ready    bool          // it can work: its watches and caches are current
-	leaving  bool
-	released released
-	cached   slotSet  // with ranges: the slots whose objects its caches have
-	blocked  slotSet  // the slots that it cannot get, because work does not end
-	written  versions // what it has written lately
-	rules    string   // how it divides keys: see ruling
-}
-
-// view is one state of the group's leases: all of them at one resource version.
-type view struct {
-	members map[string]member
-	version string // of the assignment; empty if there is none
-	*ruling        // not changed; empty if the assignment is not known
-	// known is false if there is no assignment, or none that can be read. Members may still work
-	// on slots that an earlier one gave them.
-	known bool
-	// uid is that of the lease with the assignment. Together with the line of the ruling it says whether
-	// two assignments are of one line: each was written in place of the one before.
-	uid string
-}
-
-// machine decides for one member what it may work on and how the assignment changes. It does no
-// input or output and reads no clock, so that it can be simulated. One goroutine at a time uses
-// it.
+// machine decides for one member what it may work on, what its lease says, and how the assignment changes. It
+// does no input or output and reads no clock, so that it can be simulated. One goroutine at a time uses it.
+//
+// The caller passes on what happens: a new view of the leases (observe), the health of the process (working), the
+// answers to renewals (stored, then answered), and work that has ended (ended). step returns what to do.
 type machine struct {
-	name    string
+	// What does not change while the group runs.
 	process string
 	weight  int
 	timing  timing
 	ranges  bool   // the slots are ranges of hashes, and the caches have those of needs only
 	rules   string // how this process divides keys
 
-	phase           phase
-	term            int64
-	ended           time.Duration // when step saw first that the phase is lapsed; negative: it is not
-	leaving         bool
-	able            bool          // the process can work, or could not only for a short time
-	failing         time.Duration // since when it cannot; negative: it can
-	cached          slotSet       // with ranges: the slots whose objects the caches have
-	blocked         slotSet       // the slots with work that does not end
-	reportedReady   bool          // what lease returned last as ready
-	reportedCached  slotSet       // what lease returned last as cached
-	reportedBlocked slotSet       // what lease returned last as blocked
-	released        released      // of this term
-	unreported      bool          // released has slots that lease did not return yet
-	reported        time.Duration // when lease was called last
-	written         history       // what this process wrote
-	renamed         string        // the name of the next term; empty: the same
+	name     string
+	term     int64
+	phase    phase         // only enter writes it
+	since    time.Duration // when the phase began
+	nextName string        // the name of the next term; empty: the same
+	leaving  bool
+	able     bool    // the process can work, or could not only for a short time
+	failing  lasting // it cannot work
+	cached   slotSet // with ranges: the slots whose objects the caches have
+	slots    [Slots]slotWork
+	written  history // what this process wrote
 
-	// sent are renewals that the server has stored and that the view does not show yet, oldest
-	// first. confirmed is when the last one that the view shows was sent.
-	sent      []renewal
-	confirmed moment
-
-	view  view
-	ruled time.Duration // when the assignment of the view was seen first
-	since time.Duration // when the line of the assignment was seen first, or that it is missing
-	// expiry is the longest lease of all members, which all wait for, and long when it was last seen: that of a
-	// member whose lease was deleted also counts.
-	expiry, long time.Duration
-	// seen is when each lease was first seen as it is in the view, and missing since when each
-	// owner in the assignment has no lease.
-	seen    map[string]sighting
-	missing map[string]time.Duration
-	viewed  bool // a view has come
-	// candidates are the members that slots can be placed on, all of which divide keys by target, and places the
-	// best one for each slot; settledPlaces are those of when the candidates were settled last. changed is when they
-	// last changed, and unsettled when they first changed after a quiet time.
-	candidates            []candidate
-	target                string
-	places, settledPlaces [Slots]string
-	changed, unsettled    time.Duration
-	due                   time.Duration // since when a plan is due; negative: none
-	noted                 history       // what the view has as written
-
-	// nextRenew is when the next renewal is due, sending how many wait for an answer, and lastSent when the
-	// last one was sent.
-	nextRenew time.Duration
-	sending   int
-	lastSent  time.Duration
-
-	// held are the slots that this member works on or drains, and holds how many that are in this term.
-	held  [Slots]holding
-	holds int
-	// owners are the different owners in the view, and ownerOf which of them each slot has. All
-	// slots are looked at often, so names are compared once.
-	owners  []owner
-	ownerOf [Slots]int
+	renewals
+	observed
+	planning
 }
 
-// phase is the state of a member.
+// phase is the state of a member's term.
 type phase uint8
 
 const (
-	// joining: no renewal of this term has been confirmed.
+	// joining: no renewal of this term has been confirmed. active follows when one is, and lapsed when another
+	// process, or a person, has written to the lease.
 	joining phase = iota
-	// active: slots can be worked on until the lease lapses.
+	// active: slots can be worked on. lapsed follows when no renewal was confirmed in time, another process or a
+	// person has written to the lease, or a reconcile that does not end keeps members with other rules waiting.
 	active
-	// lapsed: work has to end. A new term begins after that, or when the others do not wait any more.
+	// lapsed: work has to end. joining follows, in the next term, when it has or the others do not wait any more.
 	lapsed
 )
 
-type renewal struct {
-	version string
-	at      moment
+// enter makes a phase the current one.
+func (m *machine) enter(now moment, p phase) {
+	if m.phase != p {
+		m.phase, m.since = p, now.Mono
+	}
 }
 
-type sighting struct {
-	version string
-	at      time.Duration
+// slotState is what this member does with one slot.
+type slotState uint8
+
+const (
+	// unused: nothing. working follows when the assignment names this member and, with ranges, the caches have the
+	// objects; released follows if it names this member and the member must not work on the slot.
+	unused slotState = iota
+	// working: new work begins. draining follows when the assignment changes the slot, this member leaves, or the
+	// term has lapsed.
+	working
+	// draining: work that has begun has to end. unused follows when it has, and stuck when a new term begins before.
+	draining
+	// released: the lease says that the work in this epoch has ended. unused follows when the slot has another
+	// epoch, or a new term begins.
+	freed
+	// stuck: work of an earlier term has not ended. Another member may have the slot; this one does not get it
+	// before. unused follows when it has ended.
+	stuck
+)
+
+// slotWork is the state of one slot.
+type slotWork struct {
+	state slotState
+	epoch uint64        // in which the work began, or the slot was released
+	since time.Duration // draining: when that began
 }
 
-type holding struct {
-	epoch    uint64 // in which the work began; 0: none
-	draining bool
-	since    time.Duration // since when it drains
-	// stuck: it has not ended before a later term began. Another member may have the slot; this one
-	// does not get it before the work has ended.
-	stuck bool
+// runs reports whether there is work that counts in this term.
+func (w *slotWork) runs() bool { return w.state == working || w.state == draining }
+
+// ends reports whether there is work that has to end.
+func (w *slotWork) ends() bool { return w.state == draining || w.state == stuck }
+
+// blocked reports whether this member cannot get a slot, because work does not end.
+func (m *machine) blocked(now moment, slot int) bool {
+	w := &m.slots[slot]
+	return w.state == stuck || w.state == draining && now.Mono-w.since >= m.expiry
 }
 
-// none is the ruling of a view without a known assignment.
-var none = &ruling{}
+// lasting is a condition that may hold, and since when.
+type lasting struct {
+	holds bool
+	since time.Duration
+}
+
+// set says whether the condition holds now, and returns for how long it has.
+func (l *lasting) set(now moment, holds bool) time.Duration {
+	if !l.holds || !holds {
+		*l = lasting{holds, now.Mono}
+	}
+	return now.Mono - l.since
+}
 
 func newMachine(name, process string, weight int, t timing) *machine {
-	return &machine{
-		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, failing: -1, ended: -1, expiry: t.expiry,
-		written: history{}, noted: history{},
-		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
+	return &machine{name: name, process: process, weight: weight, timing: t, term: 1, written: history{}, observed: newObserved(t.expiry)}
+}
+
+// todo is what a step wants done.
+type todo struct {
+	start, stop []Slot      // to begin work on, and to end it
+	renewal     *member     // to write to this member's lease
+	assignment  *assignment // to write in place of that of the view
+	abandoned   string      // the member whose lease to delete
+}
+
+// step compares what this member does with the view, and returns what to do.
+func (m *machine) step(now moment) (do todo) {
+	if m.phase == active && !m.open(now) {
+		m.enter(now, lapsed)
+	}
+	m.stepSlots(now, &do)
+	// Members with other rules wait for all slots. One reconcile must not keep them from all others.
+	if m.phase == active && m.target != m.view.rules && m.hangs(now) {
+		m.enter(now, lapsed)
+	}
+	// The others do not wait for reconciles that ignore that they were cancelled, and one of them must
+	// not keep this member from all other slots.
+	if m.phase == lapsed && (m.works() == 0 || now.Mono-m.since >= m.expiry) {
+		m.beginTerm(now)
+	}
+	if m.renewalDue(now) {
+		do.renewal = m.renew(now)
+	}
+	do.assignment = m.plan(now)
+	do.abandoned = m.abandoned(now)
+	return do
+}
+
+// stepSlots takes over for all slots what the assignment says.
+func (m *machine) stepSlots(now moment, do *todo) {
+	me := -1
+	if m.phase == active {
+		me = slices.Index(m.owners, owner{m.name, m.term})
+	}
+	for i := range m.slots {
+		slot, p, w := Slot(i), &m.view.slots[i], &m.slots[i]
+		mine := me >= 0 && m.ownerOf[i] == me
+		// A person can write an assignment by which a member with other rules owns slots.
+		stays := mine && p.next == "" && !m.leaving && m.rules == m.view.rules
+		if w.state == freed && w.epoch != p.epoch {
+			*w = slotWork{} // the group has moved on
+		}
+		switch {
+		case w.state == working && (!stays || w.epoch != p.epoch):
+			w.state, w.since = draining, now.Mono
+			do.stop = append(do.stop, slot)
+		case w.state != unused || !mine:
+		case !stays:
+			*w = slotWork{state: freed, epoch: p.epoch}
+		case !m.ranges || m.cached[i]:
+			*w = slotWork{state: working, epoch: p.epoch}
+			do.start = append(do.start, slot)
+		}
 	}
 }
 
-// lease returns what this member's lease must say.
-func (m *machine) lease(now moment) member {
-	m.unreported, m.reported = false, now.Mono
-	m.reportedReady, m.reportedCached, m.reportedBlocked = m.ready(), m.has(), m.blocked
-	return member{
-		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, rules: m.rules, written: m.written.Since(now.Mono - m.remember()),
+// hangs reports whether nothing but work that does not end keeps this member from releasing its slots.
+func (m *machine) hangs(now moment) (hangs bool) {
+	for i := range m.slots {
+		if m.slots[i].state == working {
+			return false
+		}
+		hangs = hangs || m.slots[i].state == draining && m.blocked(now, i)
+	}
+	return hangs
+}
+
+// works returns on how many slots there is work that counts in this term.
+func (m *machine) works() (n int) {
+	for i := range m.slots {
+		if m.slots[i].runs() {
+			n++
+		}
+	}
+	return n
+}
+
+// beginTerm begins the next term, with no slots.
+func (m *machine) beginTerm(now moment) {
+	m.enter(now, joining)
+	for i := range m.slots {
+		switch w := &m.slots[i]; {
+		case w.runs():
+			w.state = stuck
+		case w.state == freed:
+			*w = slotWork{}
+		}
+	}
+	m.term++
+	if m.nextName != "" {
+		m.name, m.nextName, m.term = m.nextName, "", 1
 	}
 }
 
-// remember returns for how long written versions are kept. The caches of a member that gets slots
-// are live, so they have what was written before that. With ranges they may have listed a slot only now,
-// at the version of the last event of the others.
-func (m *machine) remember() time.Duration {
-	if m.ranges {
-		return 4*m.expiry + m.timing.unseen
-	}
-	return 4 * m.expiry
+// rename ends this term: another process writes to the lease. The next term has another name.
+func (m *machine) rename(now moment, name string) {
+	m.enter(now, lapsed)
+	m.nextName = name
 }
 
-// needs returns the slots whose objects the caches must have, if the slots are ranges: those that
-// this member works on or drains, owns, is about to get, or should have.
-func (m *machine) needs() (needs slotSet) {
-	for i := range needs {
-		p := &m.view.slots[i]
-		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.settledPlaces[i] == m.name
-	}
-	return needs
-}
+// ended records that the work on a slot has ended.
+func (m *machine) ended(slot Slot) { m.slots[slot] = slotWork{} }
 
-// has returns the slots whose objects the caches have, if the slots are ranges. A cache that is added
-// lists those that this member works on, which does not end the work.
-func (m *machine) has() slotSet {
-	slots := m.cached
-	for i, h := range m.held {
-		slots[i] = slots[i] || m.ranges && h.epoch != 0 && !h.stuck
-	}
-	return slots
+// working records whether the process can work, such as whether its caches are current. One that could is
+// ready until it could not for a lease duration, so that an interrupted watch moves no slots.
+func (m *machine) working(now moment, can bool) {
+	failed := m.failing.set(now, !can)
+	m.able = can || m.able && failed < m.timing.expiry
 }
 
 // ready reports whether slots can be placed on this member: its own watch shows its lease, and
 // the process can work.
 func (m *machine) ready() bool { return m.phase == active && m.able }
-
-// working records whether the process can work, such as whether its caches are current. One that could is
-// ready until it could not for a lease duration, so that an interrupted watch moves no slots.
-func (m *machine) working(now moment, can bool) {
-	switch {
-	case can:
-		m.able, m.failing = true, -1
-	case m.failing < 0:
-		m.failing = now.Mono
-	case now.Mono-m.failing >= m.timing.expiry:
-		m.able = false
-	}
-}
-
-// observe takes over a new view.
-func (m *machine) observe(now moment, v view) {
-	if v.ruling != m.view.ruling || !m.viewed {
-		m.owners = nil
-		for i := range v.slots {
-			o := v.slots[i].owner
-			if m.ownerOf[i] = slices.Index(m.owners, o); m.ownerOf[i] < 0 {
-				m.ownerOf[i] = len(m.owners)
-				m.owners = append(m.owners, o)
-			}
-		}
-	}
-	was := m.view
-	m.view = v
-	if !m.viewed || !v.continues(was) {
-		m.viewed, m.since = true, now.Mono
-	}
-	if mine := v.members[m.name]; mine.process == m.process && mine.term > m.term {
-		m.phase, m.term = lapsed, mine.term // a person wrote it: others count this term as ended
-	}
-	expiry := max(m.timing.expiry, v.duration)
-	if v.version != was.version {
-		m.ruled = now.Mono
-		m.note(now, v.written)
-	}
-	for name, other := range v.members {
-		expiry = max(expiry, other.duration)
-		if s, ok := m.seen[name]; !ok || s.version != other.version {
-			m.note(now, other.written)
-			m.seen[name] = sighting{other.version, now.Mono}
-		}
-	}
-	for name := range m.seen {
-		if _, ok := v.members[name]; !ok {
-			delete(m.seen, name)
-		}
-	}
-	if expiry >= m.expiry || now.Mono-m.long >= m.expiry {
-		m.expiry, m.long = expiry, now.Mono
-	}
-	for _, o := range m.owners {
-		if _, ok := v.members[o.name]; !ok && o.name != "" {
-			if _, ok := m.missing[o.name]; !ok {
-				m.missing[o.name] = now.Mono
-			}
-		}
-	}
-	for name := range m.missing {
-		if _, ok := v.members[name]; ok || !slices.ContainsFunc(m.owners, func(o owner) bool { return o.name == name }) {
-			delete(m.missing, name)
-		}
-	}
-	m.confirm()
-}
-
-// continues reports whether the assignment of a view is of the same line as that of an earlier one.
-func (v *view) continues(earlier view) bool {
-	return v.known == earlier.known && v.uid == earlier.uid && v.line == earlier.line
-}
-
-func (m *machine) note(now moment, written versions) {
-	for p, version := range written {
-		m.noted.Add(p, version, now.Mono)
-	}
-}
 
 // check returns nil while work on a slot that began in the given epoch may go on, and otherwise an
 // error that wraps [controller.ErrNotLeading]. Work that is being drained may go on: the slot is
@@ -283,7 +244,7 @@ func (m *machine) check(now moment, slot Slot, epoch uint64) error {
 	if err := m.lapsed(now); err != nil {
 		return err
 	}
-	if h := m.held[slot]; h.epoch != epoch || h.stuck || m.view.slots[slot].owner != (owner{m.name, m.term}) {
+	if w := m.slots[slot]; !w.runs() || w.epoch != epoch || m.view.slots[slot].owner != (owner{m.name, m.term}) {
 		return fmt.Errorf("shard: slot %d was released after epoch %d: %w", slot, epoch, controller.ErrNotLeading)
 	}
 	return nil
@@ -306,98 +267,27 @@ func (m *machine) open(now moment) bool {
 	return m.phase == active && now.Since(m.confirmed) < m.timing.lapse
 }
 
-// step compares what this member works on with the view, and returns the slots to start and
-// those to stop. The caller stops the work on a slot and calls drained when it has ended.
-// changed is true if the lease has to be renewed at once because it says something new.
-func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
-	if m.phase == active && !m.open(now) {
-		m.phase = lapsed
+// needs returns the slots whose objects the caches must have, if the slots are ranges: those that
+// this member works on or drains, owns, is about to get, or should have.
+func (m *machine) needs() (needs slotSet) {
+	for i := range needs {
+		p, w := &m.view.slots[i], &m.slots[i]
+		needs[i] = w.runs() || w.state == stuck || p.owner.name == m.name || p.next == m.name || m.settledPlaces[i] == m.name
 	}
-	me := slices.Index(m.owners, owner{m.name, m.term})
-	if m.phase != active {
-		me = -1
-	}
-	draining := false // a slot that is to be released
-	working, hung := false, false
-	for i := range m.held {
-		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
-		mine := me >= 0 && m.ownerOf[i] == me
-		// A person can write an assignment by which a member with other rules owns slots.
-		stay := mine && p.next == "" && !m.leaving && m.rules == m.view.rules
-		switch held := h.epoch != 0; {
-		case held && !h.draining && (!stay || h.epoch != p.epoch):
-			h.draining, h.since = true, now.Mono
-			stop = append(stop, slot)
-		case !held && stay && m.ranges && !m.cached[i]: // the caches do not have its objects yet
-		case !held && stay && m.released[slot] != p.epoch:
-			*h = holding{epoch: p.epoch}
-			m.holds++
-			delete(m.released, slot)
-			start = append(start, slot)
-		case !held && mine && !stay && m.released[slot] != p.epoch:
-			m.released[slot] = p.epoch
-			m.unreported = true
-		}
-		draining = draining || mine && h.draining && !h.stuck
-		working = working || h.epoch != 0 && !h.draining
-		// Other members see that a reconcile does not end, and do not give the slot back to this one.
-		m.blocked[i] = h.stuck || h.draining && now.Mono-h.since >= m.expiry
-		hung = hung || m.blocked[i] && !h.stuck
-	}
-	// Members with other rules wait for all slots. One reconcile must not keep them from all others.
-	if hung && !working && m.phase == active && m.target != m.view.rules {
-		m.phase = lapsed
-	}
-	changed = m.unreported && (!draining || now.Mono-m.reported >= m.timing.batch)
-	for slot, epoch := range m.released {
-		if m.view.slots[slot].epoch != epoch {
-			delete(m.released, slot) // the group has moved on
-		}
-	}
-	if m.phase == lapsed && m.ended < 0 {
-		m.ended = now.Mono
-	}
-	// The others do not wait for reconciles that ignore that they were cancelled, and one of them must
-	// not keep this member from all other slots.
-	if m.phase == lapsed && (m.holds == 0 || now.Mono-m.ended >= m.expiry) {
-		m.phase, m.released, m.unreported, m.sent, m.ended, m.holds, changed = joining, released{}, false, nil, -1, 0, true
-		for i := range m.held {
-			m.held[i].stuck = m.held[i].epoch != 0
-			m.blocked[i] = m.held[i].stuck
-		}
-		m.term++
-		if m.renamed != "" {
-			m.name, m.renamed, m.term = m.renamed, "", 1
-		}
-	}
-	return start, stop, changed || m.ready() != m.reportedReady || m.has() != m.reportedCached || m.blocked != m.reportedBlocked
-}
-
-// rename ends this term: another process writes to the lease. The next term has another name.
-func (m *machine) rename(name string) { m.phase, m.renamed = lapsed, name }
-
-// drained records that the work on a slot has ended.
-func (m *machine) drained(slot Slot) {
-	if !m.held[slot].stuck {
-		m.holds--
-	}
-	m.held[slot], m.blocked[slot] = holding{}, false
+	return needs
 }
 
 // empty reports whether this member works on no slot in this term and either owns none or has no other member
 // to give them to, so that it can leave.
 func (m *machine) empty() bool {
-	if m.holds > 0 {
-		return false
-	}
-	return !slices.ContainsFunc(m.candidates, func(c candidate) bool { return c.name != m.name }) ||
-		!slices.ContainsFunc(m.view.slots[:], func(p placement) bool { return p.owner.name == m.name })
+	return m.works() == 0 && (!slices.ContainsFunc(m.candidates, func(c candidate) bool { return c.name != m.name }) ||
+		!slices.ContainsFunc(m.view.slots[:], func(p placement) bool { return p.owner.name == m.name }))
 }
 
 // waiting returns how many slots are to be handed over to this member, and whether it takes part.
 func (m *machine) waiting() (slots int, joined bool) {
 	for i, name := range m.places {
-		if h := m.held[i]; name == m.name && (h.epoch == 0 || h.draining) {
+		if name == m.name && m.slots[i].state != working {
 			slots++
 		}
 	}
@@ -413,19 +303,4 @@ func (m *machine) others() (names []string) {
 		names = append(names, m.candidates[i].name)
 	}
 	return names
-}
-
-// idle returns how many slots no member works on, as far as this member sees: an owner that has to release a
-// slot begins nothing on it, however long its running reconciles take.
-func (m *machine) idle(now moment) (slots int) {
-	states := m.states()
-	for i, at := range m.ownerOf {
-		s := &states[at]
-		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
-			slots++
-		} else if s.ended || other.leaving || other.blocked[i] || m.view.slots[i].next != "" || s.name == m.name && m.held[i].draining || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= timingOf(other.duration).lapse {
-			slots++
-		}
-	}
-	return slots
 }

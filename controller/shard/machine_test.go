@@ -27,8 +27,8 @@ func TestWrittenVersionsAreForgotten(t *testing.T) {
 	if n := len(written.String()); n > handover.MaxWritten || n < handover.MaxWritten/2 || written[part{Cache: cache, Scope: object.Scope(fmt.Sprint("ns", many-1))}] != "7" {
 		t.Errorf("%d versions in %d bytes, without the latest", len(written), n)
 	}
-	m.observe(at(0), view{version: "1", members: map[string]member{"a": {version: "1", written: written}}, ruling: &ruling{written: versions{part{Cache: "old"}: "3"}}, known: true})
-	m.observe(at(30*time.Second), view{version: "2", members: map[string]member{"a": {version: "2", written: versions{part{Cache: "maps"}: "9"}}}, ruling: none})
+	m.observe(at(0), view{version: "1", members: map[string]member{"a": {version: "1", written: written}}, assignment: &assignment{written: versions{part{Cache: "old"}: "3"}}, known: true})
+	m.observe(at(30*time.Second), view{version: "2", members: map[string]member{"a": {version: "2", written: versions{part{Cache: "maps"}: "9"}}}, assignment: none})
 	if got := m.noted.Since(40*time.Second - m.remember()); len(got) < len(written) {
 		t.Errorf("%d versions after 40 seconds", len(got))
 	}
@@ -56,15 +56,15 @@ func TestP03_WrittenVersionsAreKeptForPartsThatAreListedAtAnOldVersion(t *testin
 // A member whose watch is stuck while it joins renews for ever and sees none of its renewals.
 func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
-	m.observe(at(0), view{ruling: none})
+	m.observe(at(0), view{assignment: none})
 	for i := range 1000 {
 		now := at(time.Duration(i) * 5 * time.Second)
 		m.stored(now, now, fmt.Sprint(i))
 	}
-	if len(m.sent) > 3 {
-		t.Errorf("%d renewals are kept", len(m.sent))
+	if len(m.unseen) > 3 {
+		t.Errorf("%d renewals are kept", len(m.unseen))
 	}
-	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", term: 1}}, ruling: none})
+	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", term: 1}}, assignment: none})
 	if !m.open(at(4999 * time.Second)) {
 		t.Error("the last renewal was not confirmed")
 	}
@@ -80,21 +80,21 @@ func TestSlotsAreNotIdleWhileANewCacheLists(t *testing.T) {
 	renew := func(now moment, version string) {
 		mine := m.lease(now)
 		mine.version = version
-		r := &ruling{}
+		r := &assignment{}
 		for i := range r.slots {
 			r.slots[i] = placement{owner: owner{"a", 1}, epoch: 1}
 		}
 		m.stored(now, now, version)
-		m.observe(now, view{members: map[string]member{"a": mine}, version: "1", ruling: r, known: true})
+		m.observe(now, view{members: map[string]member{"a": mine}, version: "1", assignment: r, known: true})
 		m.step(now)
 	}
 	renew(at(0), "2")
 	m.cached = slotSet{}
 	renew(at(time.Second), "3")
-	if m.holds != Slots || m.idle(at(time.Second)) != 0 {
-		t.Errorf("it works on %d slots, and %d are idle", m.holds, m.idle(at(time.Second)))
+	if m.works() != Slots || m.idle(at(time.Second)) != 0 {
+		t.Errorf("it works on %d slots, and %d are idle", m.works(), m.idle(at(time.Second)))
 	}
-	m.held = [Slots]holding{}
+	m.slots = [Slots]slotWork{}
 	renew(at(2*time.Second), "4")
 	if m.idle(at(2*time.Second)) != Slots {
 		t.Errorf("it works on none, and %d are idle", m.idle(at(2*time.Second)))
@@ -118,12 +118,12 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 		t.Errorf("read %v", read)
 	}
 	for _, text := range []string{"", "one"} {
-		r := ruling{rules: text, line: text}
+		r := assignment{rules: text, line: text}
 		for i := range r.slots {
 			r.slots[i].epoch = 1
 		}
 		r.write(l, "web")
-		if got, err := readRuling(l); err != nil || got.rules != text || got.line != text || got.slots != r.slots {
+		if got, err := readAssignment(l); err != nil || got.rules != text || got.line != text || got.slots != r.slots {
 			t.Errorf("rules %q: read %q, %v", text, got.rules, err)
 		}
 	}
@@ -132,11 +132,11 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 // A member with a longer lease renews it less often than this member's own lapses.
 func TestSlotsOfAMemberWithALongerLeaseAreNotIdle(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
-	r := &ruling{}
+	r := &assignment{}
 	for i := range r.slots {
 		r.slots[i] = placement{owner: owner{"b", 1}, epoch: 1}
 	}
-	m.observe(at(0), view{members: map[string]member{"b": {version: "1", term: 1, duration: time.Minute}}, version: "1", ruling: r, known: true})
+	m.observe(at(0), view{members: map[string]member{"b": {version: "1", term: 1, duration: time.Minute}}, version: "1", assignment: r, known: true})
 	for after, want := range map[time.Duration]int{20 * time.Second: 0, 39 * time.Second: 0, 40 * time.Second: Slots} {
 		if got := m.idle(at(after)); got != want {
 			t.Errorf("%v after its renewal %d slots of a lease of a minute are idle; want %d", after, got, want)
@@ -151,7 +151,7 @@ func TestLeaseDurationsAreLimited(t *testing.T) {
 	if got := readMember(l).duration; got != time.Hour {
 		t.Errorf("a member has %v", got)
 	}
-	if r, _ := readRuling(l); r.duration != time.Hour {
+	if r, _ := readAssignment(l); r.duration != time.Hour {
 		t.Errorf("the assignment has %v", r.duration)
 	}
 }
@@ -179,21 +179,19 @@ func TestP01_AnAssignmentMayHaveExistedDuringAPause(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
 	m.able = true
 	v := func(line string, members map[string]member) view {
-		r := &ruling{line: line}
+		r := &assignment{line: line}
 		for i := range r.slots {
 			r.slots[i].epoch = 1
 		}
-		return view{version: line, uid: "same", members: members, ruling: r, known: true}
+		return view{version: line, uid: "same", members: members, assignment: r, known: true}
 	}
-	renew := func(now time.Duration) (planned bool) {
+	renew := func(now time.Duration) (plans bool) {
 		version := now.String()
 		mine := m.lease(at(now))
 		mine.version = version
 		m.stored(at(now), at(now), version)
 		m.observe(at(now), v("second", map[string]member{"a": mine}))
-		m.step(at(now))
-		_, planned = m.plan(at(now))
-		return planned
+		return m.step(at(now)).assignment != nil
 	}
 	m.observe(at(0), v("first", nil))
 	wrote := map[time.Duration]bool{}

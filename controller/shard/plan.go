@@ -5,29 +5,61 @@ import (
 	"time"
 )
 
-// plan returns the assignment that this member should write now, if any. Every member can write
+// planning is what this member would do with the slots.
+type planning struct {
+	candidates    []candidate   // the members that slots can be placed on, all of which have the target's rules
+	target        string        // the rules by which the group should work
+	places        [Slots]string // the best candidate for each slot
+	settledPlaces [Slots]string // places of when the candidates were settled last
+	changed       time.Duration // when the candidates last changed
+	unsettled     time.Duration // when they first changed after a quiet time
+	unwritten     lasting       // there is an assignment to write
+}
+
+// plan returns the assignment that this member should write now, or nil. Every member can write
 // it: whether that is safe depends only on what the writer has seen and on the resource version
 // of the assignment that it replaces. The order of names decides who does it, so that they rarely
 // compete.
-func (m *machine) plan(now moment) (next *ruling, ok bool) {
-	if !m.open(now) {
-		m.due = -1
-		return nil, false
+func (m *machine) plan(now moment) *assignment {
+	var next *assignment
+	rank, moving := -1, false
+	if m.open(now) {
+		m.watchCandidates(now)
+		if m.settled(now) {
+			m.settledPlaces = m.places
+		}
+		rank = slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	}
-	m.watchCandidates(now)
-	if m.settled(now) {
-		m.settledPlaces = m.places
+	if rank >= 0 {
+		next, moving = m.planSlots(now)
 	}
-	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
-	if rank < 0 {
-		m.due = -1
-		return nil, false
+	waited := m.unwritten.set(now, next != nil)
+	if next == nil || waited < m.timing.stagger*time.Duration(rank) || moving && now.Mono-m.assignedAt < m.timing.batch {
+		return nil
+	}
+	next.duration, next.written = m.expiry, m.noted.Since(now.Mono-m.remember())
+	if m.view.known && !slices.ContainsFunc(m.owners, func(o owner) bool { return o.name != "" && !m.has(o.name) }) {
+		next.duration = m.longest()
+	}
+	return next
+}
+
+// planSlots returns the assignment that differs from that of the view in what this member wants, or nil. moving
+// says that more of it may be wanted soon, because slots are being moved.
+func (m *machine) planSlots(now moment) (next *assignment, moving bool) {
+	if !m.view.known {
+		// The caller chooses a line. Epochs are never used twice, so that no member has released a slot in advance.
+		next = &assignment{slots: m.view.slots, rules: m.target}
+		for i := range next.slots {
+			next.slots[i].epoch = max(next.slots[i].epoch, uint64(now.Wall.UnixMilli()))
+		}
+		return next, false
 	}
 	// A line begins without owners, and they come a lease duration after this member has seen it: until
 	// then, members may work by an assignment of another line. Before that time, the leases of crashed members
 	// also look current to a new member.
-	place := m.view.known && m.confirmed.Mono-m.since >= m.expiry
-	move, moving, states := place && m.settled(now), false, m.states()
+	place := m.confirmed.Mono-m.lineSince >= m.expiry
+	move, states := place && m.settled(now), m.states()
 	var free slotSet
 	for i := range free {
 		// A member that leaves releases its slots without being asked.
@@ -35,48 +67,26 @@ func (m *machine) plan(now moment) (next *ruling, ok bool) {
 		free[i] = owner.ended || owner.releases(Slot(i), m.view.slots[i].epoch)
 	}
 	// Members that divide keys in another way work when no other one works on any slot.
-	adopt := m.target != m.view.rules && !slices.Contains(free[:], false)
-	if !m.view.known {
-		next = &ruling{slots: m.view.slots}
-	}
+	wait := m.target != m.view.rules && slices.Contains(free[:], false)
 	for i := range m.view.slots {
-		p, free := &m.view.slots[i], free[i]
-		if !m.view.known || free && m.target != m.view.rules && !adopt {
+		p, owner := &m.view.slots[i], &states[m.ownerOf[i]]
+		if free[i] && wait {
 			continue
 		}
-		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
-		moving = moving || planned.next != "" || !free && states[m.ownerOf[i]].leaving
+		planned := m.planSlot(Slot(i), p, free[i], place && (move || !owner.returned), move)
+		moving = moving || planned.next != "" || !free[i] && owner.leaving
 		if planned.epoch == p.epoch {
 			continue
 		}
 		if next == nil {
-			next = &ruling{slots: m.view.slots}
+			next = &assignment{slots: m.view.slots, rules: m.view.rules, line: m.view.line}
 		}
 		next.slots[i] = planned
 	}
-	if next == nil {
-		m.due = -1
-		return nil, false
-	}
-	next.rules, next.line = m.view.rules, m.view.line
-	if !m.view.known || adopt {
+	if next != nil && !wait {
 		next.rules = m.target
 	}
-	if !m.view.known {
-		next.line = "" // the caller chooses one
-		// Epochs are never used twice, so that no member has released a slot in advance.
-		for i := range next.slots {
-			next.slots[i].epoch = max(next.slots[i].epoch, uint64(now.Wall.UnixMilli()))
-		}
-	}
-	if m.due < 0 {
-		m.due = now.Mono
-	}
-	next.duration, next.written = m.expiry, m.noted.Since(now.Mono-m.remember())
-	if m.view.known && len(m.missing) == 0 {
-		next.duration = m.longest()
-	}
-	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank) && (!moving || now.Mono-m.ruled >= m.timing.batch)
+	return next, moving
 }
 
 // longest returns the longest lease duration of the present members.
@@ -88,18 +98,18 @@ func (m *machine) longest() time.Duration {
 	return longest
 }
 
-// abandoned returns a lease that can be deleted, if this member is the first in the order of names:
-// its member has not renewed it for long, and no slot needs it.
-func (m *machine) abandoned(now moment) (name string, ok bool) {
+// abandoned returns the member whose lease can be deleted, or nothing, if this member is the first in the order of
+// names: that has not renewed it for long, and no slot needs it.
+func (m *machine) abandoned(now moment) (name string) {
 	if !m.open(now) || len(m.candidates) == 0 || m.candidates[0].name != m.name {
-		return "", false
+		return ""
 	}
 	for other, s := range m.seen {
-		if (name == "" || other < name) && other != m.name && m.confirmed.Mono-s.at >= max(m.timing.abandon, m.expiry) && !m.named(other) {
+		if (name == "" || other < name) && s.version != "" && other != m.name && m.confirmed.Mono-s.at >= max(m.timing.abandon, m.expiry) && !m.named(other) {
 			name = other
 		}
 	}
-	return name, name != ""
+	return name
 }
 
 // named reports whether the assignment names a member.
@@ -129,53 +139,6 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 		return placement{owner: p.owner, next: want, epoch: p.epoch + 1}
 	}
 	return *p
-}
-
-// ownerState is what this member knows of an owner.
-type ownerState struct {
-	owner
-	// ended: its fence is certainly closed. A later term of it has begun, or its lease has
-	// expired, or there is no owner.
-	ended bool
-	// returned: it has ended because a later term has begun, whose member may be about to be ready.
-	// Its slots wait until the members are settled, so that they stay where they were.
-	returned bool
-	leaving  bool
-	released released // in this term
-}
-
-// states returns the state of each of the owners.
-func (m *machine) states() []ownerState {
-	states := make([]ownerState, len(m.owners))
-	for i, o := range m.owners {
-		other, ok := m.view.members[o.name]
-		expired, later := m.expired(o.name), ok && other.term > o.term
-		states[i] = ownerState{owner: o, ended: o.name == "" || later || expired, returned: later && !expired && !other.leaving, leaving: other.leaving}
-		if ok && other.term == o.term && len(other.released) > 0 {
-			states[i].released = other.released
-		}
-	}
-	return states
-}
-
-// releases reports whether the owner has released a slot in an epoch.
-func (s *ownerState) releases(slot Slot, epoch uint64) bool {
-	if s.released == nil {
-		return false
-	}
-	e, ok := s.released[slot]
-	return ok && e == epoch
-}
-
-// expired reports whether a lease has not changed for so long that its member has stopped. Only
-// the time up to the last confirmed renewal of this member counts, because the view shows
-// everything up to that moment and may lack what came later.
-func (m *machine) expired(name string) bool {
-	since, ok := m.missing[name]
-	if _, exists := m.view.members[name]; exists {
-		since, ok = m.seen[name].at, true
-	}
-	return ok && m.confirmed.Mono-since >= m.expiry
 }
 
 func (m *machine) isCandidate(name string) bool {

@@ -35,8 +35,8 @@ func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- 
 }
 
 // renew writes this member's lease.
-func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
-	state, base, key := g.machine.send(g.clock.Now()), g.mine, g.memberKey()
+func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), state member) {
+	base, key := g.mine, g.memberKey()
 	g.send(ctx, tasks, results, func(ctx context.Context) func() {
 		stored, sent, err := g.writeMember(ctx, key, base, state)
 		return func() { g.renewed(ctx, key, base, stored, sent, err) }
@@ -54,7 +54,7 @@ func (g *Group) renewed(ctx context.Context, key object.Key, base, stored *coord
 	}
 	failed := err != nil && g.mine == nil
 	g.failed = failed
-	if apierrors.IsConflict(err) && g.machine.sending > 1 {
+	if apierrors.IsConflict(err) && g.machine.pending > 1 {
 		err = errRepeated
 	}
 	if failed && err != errRepeated && ctx.Err() == nil {
@@ -62,22 +62,22 @@ func (g *Group) renewed(ctx context.Context, key object.Key, base, stored *coord
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.machine.answered(now, failed)
 	switch took := now.Since(sent); {
 	case err == errRepeated:
 	case failed:
-		g.renewal = fmt.Errorf("the lease %s could not be renewed: %w", key, err)
+		g.renewErr = fmt.Errorf("the lease %s could not be renewed: %w", key, err)
 	case err != nil:
 	case took > g.timing.request:
-		g.renewal = fmt.Errorf("the last renewal of the lease %s took %v; one that takes longer than %v does not count", key, took.Round(time.Millisecond), g.timing.limit)
+		g.renewErr = fmt.Errorf("the last renewal of the lease %s took %v; one that takes longer than %v does not count", key, took.Round(time.Millisecond), g.timing.limit)
 	default:
-		g.renewal = nil
+		g.renewErr = nil
 	}
 	if err == nil {
 		g.machine.stored(now, sent, stored.ResourceVersion)
 	}
+	g.machine.answered(now, g.mine != nil)
 	if errors.Is(err, errTaken) {
-		g.machine.rename(g.newName())
+		g.machine.rename(now, g.newName())
 	}
 }
 
@@ -127,7 +127,7 @@ func (g *Group) leaseOf(member string) object.Key {
 }
 
 // assign writes the assignment, if it is still the one that the new one is based on.
-func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next *ruling) {
+func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next *assignment) {
 	l := &coordinationv1.Lease{}
 	l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), g.machine.view.version
 	l.UID = types.UID(g.machine.view.uid) // without it the server creates a lease that was deleted, whatever the version
@@ -135,7 +135,7 @@ func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<
 		next.line = rand.String(10)
 	}
 	next.write(l, g.key.Name)
-	g.assigning, g.assigned, g.nextAssign = true, l.ResourceVersion, g.clock.Now().Mono+g.timing.request
+	g.assigning = attempt{true, l.ResourceVersion, g.clock.Now().Mono + g.timing.request}
 	g.send(ctx, tasks, results, func(ctx context.Context) func() {
 		limited, cancel := context.WithTimeout(ctx, g.timing.limit)
 		defer cancel()
@@ -153,10 +153,10 @@ func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<
 			err = fmt.Errorf("the assignment could not be written: %w", err)
 		}
 		return func() {
-			g.assigning = false
+			g.assigning.running = false
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.assignment = err
+			g.assignErr = err
 		}
 	})
 }
@@ -180,16 +180,16 @@ func (g *Group) createAssignment(ctx context.Context, l *coordinationv1.Lease) e
 
 // remove deletes the lease of a member that crashed, if it still is as this member has seen it.
 func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), name string) {
-	g.removing, g.nextRemove = true, g.clock.Now().Mono+g.timing.renew
-	version := object.Version(g.machine.view.members[name].version)
+	version := g.machine.view.members[name].version
+	g.removing = attempt{true, version, g.clock.Now().Mono + g.timing.renew}
 	g.send(ctx, tasks, results, func(ctx context.Context) func() {
 		limited, cancel := context.WithTimeout(ctx, g.timing.limit)
 		defer cancel()
-		err := g.api.Delete(limited, g.leaseOf(name), wire.DeleteOptions{Version: version})
+		err := g.api.Delete(limited, g.leaseOf(name), wire.DeleteOptions{Version: object.Version(version)})
 		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			g.opts.Logger.Warn("the lease of a crashed member could not be deleted", "group", g.key.String(), "member", name, "error", err)
 		}
-		return func() { g.removing = false }
+		return func() { g.removing.running = false }
 	})
 }
 

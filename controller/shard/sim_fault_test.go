@@ -101,15 +101,15 @@ func (s *sim) fault() {
 	case 19:
 		if s.server.now.known {
 			s.logf("a person writes rules that no member has into the assignment")
-			edited := *s.server.now.ruling
+			edited := *s.server.now.assignment
 			edited.rules = fmt.Sprint("edited at ", s.now)
-			s.server.write(func(v string) { s.server.now.ruling, s.server.now.version = &edited, v })
+			s.server.write(func(v string) { s.server.now.assignment, s.server.now.version = &edited, v })
 		}
 	}
 }
 
-// anew deletes an assignment that was just written in place of none, before or after some members see it.
-func (s *sim) anew() {
+// deleteAgain deletes an assignment that was just written in place of none, before or after some members see it.
+func (s *sim) deleteAgain() {
 	if s.deletions == 0 {
 		return
 	}
@@ -126,7 +126,7 @@ func (s *sim) deleteAssignment() {
 	}
 	s.logf("the assignment is deleted")
 	s.server.write(func(string) {
-		s.server.now.ruling, s.server.now.version, s.server.now.uid, s.server.now.known = none, "", "", false
+		s.server.now.assignment, s.server.now.version, s.server.now.uid, s.server.now.known = none, "", "", false
 	})
 }
 

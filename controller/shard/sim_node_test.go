@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
@@ -47,6 +48,9 @@ func (s *sim) join() {
 	if s.plant.lapse {
 		t.lapse = t.expiry
 	}
+	if s.plant.impatient {
+		t.request = ever
+	}
 	if s.plant.recent {
 		t.unseen = 0
 	}
@@ -68,9 +72,9 @@ func (s *sim) join() {
 // show gives a view to a node.
 func (s *sim) show(n *simNode, v view) {
 	if s.plant.rules {
-		r := *v.ruling
+		r := *v.assignment
 		r.rules = n.rules
-		v.ruling = &r
+		v.assignment = &r
 		v.members = maps.Clone(v.members)
 		for name, m := range v.members {
 			m.rules = n.rules
@@ -78,9 +82,9 @@ func (s *sim) show(n *simNode, v view) {
 		}
 	}
 	if s.plant.line && v.known {
-		r := *v.ruling
+		r := *v.assignment
 		r.line = ""
-		v.ruling, v.uid = &r, ""
+		v.assignment, v.uid = &r, ""
 	}
 	if s.plant.duration || s.plant.ready {
 		v.members = maps.Clone(v.members)
@@ -91,14 +95,18 @@ func (s *sim) show(n *simNode, v view) {
 			}
 			v.members[name] = m
 		}
-		if s.plant.duration && v.ruling != none {
-			r := *v.ruling
+		if s.plant.duration && v.assignment != none {
+			r := *v.assignment
 			r.duration = 0
-			v.ruling = &r
+			v.assignment = &r
 		}
 	}
 	n.observe(n.moment(s.now), v)
 }
+
+// follows has the states of a slot that a step may lead to, as their comments say. A released slot that the member gets
+// again is unused only within the step.
+var follows = map[slotState][]slotState{unused: {working, freed}, working: {draining}, draining: {stuck}, freed: {unused, working}}
 
 func (s *sim) run(n *simNode) {
 	now := n.moment(s.now)
@@ -114,11 +122,11 @@ func (s *sim) run(n *simNode) {
 		if at <= s.now {
 			delete(n.drains, slot)
 			delete(n.waits, slot)
-			n.drained(slot)
+			n.ended(slot)
 			n.nextStep = s.now
 		}
 	}
-	if n.nextStep > s.now && n.nextRenew > now.Mono && n.sending == 0 {
+	if n.nextStep > s.now && n.due > now.Mono && n.pending == 0 {
 		return
 	}
 	n.nextStep = s.now + 500*time.Millisecond
@@ -126,33 +134,38 @@ func (s *sim) run(n *simNode) {
 	if s.ranges {
 		s.list(n)
 	}
-	before := n.phase
-	start, stop, changed := n.step(now)
-	if n.phase == lapsed && before == active && n.blocked == (slotSet{}) && s.healed > 0 && s.now > s.healed+time.Minute && n.stuckTill <= s.now {
+	before, slots := n.phase, n.slots
+	do := n.step(now)
+	for i, w := range n.slots {
+		if was := slots[i].state; was != w.state && !slices.Contains(follows[was], w.state) {
+			s.failf("%s: slot %d changed from state %d to %d", n.name, i, was, w.state)
+		}
+	}
+	if n.phase == lapsed && before == active && n.lease(now).blocked == (slotSet{}) && s.healed > 0 && s.now > s.healed+time.Minute && n.stuckTill <= s.now {
 		s.failf("%s lapsed, and nothing but the latency of requests was wrong", n.name)
 	}
-	for _, slot := range start {
+	for _, slot := range do.start {
 		n.waits[slot] = versionOf(n.view.written[s.part(slot)])
 	}
-	for _, slot := range stop {
+	for _, slot := range do.stop {
 		n.drains[slot] = s.now + time.Duration(s.rng.Int64N(int64(n.slowest)+1))
 		if n.endless {
 			n.drains[slot], n.endless = ever, false
 		}
 	}
-	if (n.sending == 0 || n.base != "" && !s.plant.impatient) && n.renewalDue(now, changed) {
-		s.renew(n)
+	if do.renewal != nil {
+		s.renew(n, *do.renewal)
 	}
-	if next, ok := n.plan(now); ok && !n.planning {
-		s.write(n, next)
+	if do.assignment != nil && !n.planning {
+		s.write(n, do.assignment)
 	}
-	if name, ok := n.abandoned(now); ok && !s.plant.forget {
-		s.remove(n, name)
+	if do.abandoned != "" && !s.plant.forget {
+		s.remove(n, do.abandoned)
 	}
-	if n.leaving && n.holds == 0 && n.leaveBy == 0 {
+	if n.leaving && n.works() == 0 && n.leaveBy == 0 {
 		n.leaveBy = s.now + 5*time.Second
 	}
-	if n.leaving && (n.empty() || n.leaveBy > 0 && n.leaveBy <= s.now) && n.sending == 0 {
+	if n.leaving && (n.empty() || n.leaveBy > 0 && n.leaveBy <= s.now) && n.pending == 0 {
 		s.logf("%s has left", n.name)
 		n.dead, n.died = true, s.now
 		s.server.write(func(string) { delete(s.server.now.members, n.name) })

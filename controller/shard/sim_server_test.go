@@ -54,8 +54,8 @@ func (s *sim) whenRunning(n *simNode, do func()) {
 	do()
 }
 
-func (s *sim) renew(n *simNode) {
-	name, sent, lease, base := n.name, n.moment(s.now), n.send(n.moment(s.now)), n.base
+func (s *sim) renew(n *simNode, lease member) {
+	name, sent, base := n.name, n.moment(s.now), n.base
 	var version string
 	taken := false
 	s.request(n, func() {
@@ -78,17 +78,17 @@ func (s *sim) renew(n *simNode) {
 			n.base = version
 		}
 		now := n.moment(s.now)
-		n.answered(now, version == "" && n.base == "")
 		switch {
 		case answered && taken:
-			n.rename(s.newName())
-		case version != "" && (!s.plant.impatient || now.Since(sent) <= n.timing.request):
+			n.rename(now, s.newName())
+		case version != "" && (!s.plant.impatient || now.Since(sent) <= timingOf(n.timing.expiry).request):
 			n.stored(now, sent, version)
 		}
+		n.answered(now, n.base != "")
 	})
 }
 
-func (s *sim) write(n *simNode, next *ruling) {
+func (s *sim) write(n *simNode, next *assignment) {
 	n.planning = true
 	v := n.view
 	s.request(n, func() {
@@ -112,9 +112,9 @@ func (s *sim) write(n *simNode, next *ruling) {
 		if next.line == "" {
 			s.server.lines++
 			next.line = fmt.Sprint("line ", s.server.lines)
-			s.anew()
+			s.deleteAgain()
 		}
-		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = next, v, true })
+		s.server.write(func(v string) { s.server.now.assignment, s.server.now.version, s.server.now.known = next, v, true })
 	}, func(bool) { n.planning = false })
 }
 

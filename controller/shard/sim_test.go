@@ -180,12 +180,13 @@ func (s *sim) check() {
 		}
 		for i := range s.last {
 			slot := s.slot(n.rules, i)
-			if h := n.held[slot]; h.epoch == 0 || n.machine.check(now, slot, h.epoch) != nil {
+			if n.machine.check(now, slot, n.slots[slot].epoch) != nil {
 				continue
 			}
 			if l := s.last[i]; l.node != nil && l.node != n {
 				idle := s.now - l.at
-				expired := l.node.held[s.slot(l.node.rules, i)].epoch != 0
+				w := &l.node.slots[s.slot(l.node.rules, i)]
+				expired := w.runs() || w.state == stuck
 				if idle < simTick || expired && idle < 2*time.Second-simTick {
 					s.logf("%s works on slot %d, %v after %s", n.name, slot, idle, l.node.name)
 					s.failf("two members work on one slot")
@@ -244,7 +245,7 @@ func (s *sim) tick() {
 
 func simulate(seed uint64, p plant) error {
 	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), plant: p, faults: true, offset: Slot(seed % (Slots / checked)), ranges: seed%3 == 0}
-	s.server.now = view{members: map[string]member{}, ruling: none}
+	s.server.now = view{members: map[string]member{}, assignment: none}
 	s.seldom, s.slow = 20, 2
 	lasts, pauses := 150*time.Second, 15*time.Second // of the faults
 	if seed%quiet == 0 {                             // with ranges
@@ -297,8 +298,8 @@ func (s *sim) misreport() error {
 	var begun slotSet
 	idle := Slots
 	for _, n := range s.nodes {
-		for i, h := range n.held {
-			if !n.dead && h.epoch != 0 && !h.draining && n.machine.check(n.moment(s.now), Slot(i), h.epoch) == nil && !begun[i] {
+		for i, h := range n.slots {
+			if !n.dead && h.state == working && n.machine.check(n.moment(s.now), Slot(i), h.epoch) == nil && !begun[i] {
 				begun[i] = true
 				idle--
 			}
@@ -337,8 +338,8 @@ func (s *sim) worked() (slots int, blocked map[string]bool) {
 		if n.behindTill > s.now {
 			continue
 		}
-		for i, h := range n.held {
-			if h.epoch != 0 && n.machine.check(now, Slot(i), h.epoch) == nil && !working[i] {
+		for i, h := range n.slots {
+			if n.machine.check(now, Slot(i), h.epoch) == nil && !working[i] {
 				working[i] = true
 				slots++
 			}
@@ -352,7 +353,7 @@ func (s *sim) settled() {
 	slots, blocked := s.worked()
 	if slots != Slots {
 		for _, n := range s.nodes {
-			s.logf("%s: dead %v phase %d term %d leaving %v able %v holds %d of %d candidates", n.name, n.dead, n.phase, n.term, n.leaving, n.able, n.holds, len(n.candidates))
+			s.logf("%s: dead %v phase %d term %d leaving %v able %v holds %d of %d candidates", n.name, n.dead, n.phase, n.term, n.leaving, n.able, n.works(), len(n.candidates))
 		}
 		s.failf("%d of %d slots are worked on", slots, Slots)
 	}

@@ -7,37 +7,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
 )
 
 // fence is the fence of the work on one slot.
 type fence struct {
+	*lease.Fence
 	group   *Group
-	slot    Slot
 	epoch   uint64
 	release func() // ends the context of the work
-
-	lost   chan struct{}
-	closed bool // guarded by the group's lock
 }
 
-// close reports the fence as lost. The caller holds the group's lock.
-func (f *fence) close() {
-	if !f.closed {
-		f.closed = true
-		close(f.lost)
+func (g *Group) newFence(slot Slot, release func()) *fence {
+	epoch := g.machine.slots[slot].epoch
+	check := func() error {
+		g.mu.RLock()
+		defer g.mu.RUnlock()
+		return g.machine.check(g.clock.Now(), slot, epoch)
 	}
+	return &fence{lease.NewFence(check, fmt.Errorf("shard: slot %d was lost: %w", slot, controller.ErrNotLeading)), g, epoch, release}
 }
-
-// Check implements [controller.Fence].
-func (f *fence) Check() error {
-	f.group.mu.RLock()
-	defer f.group.mu.RUnlock()
-	return f.group.machine.check(f.group.clock.Now(), f.slot, f.epoch)
-}
-
-// Lost implements [controller.Fence].
-func (f *fence) Lost() <-chan struct{} { return f.lost }
 
 // Wrote records that a controller.Client has written an object, for the next owner of the slot. at is
 // the version, and which part of the objects the cache has.
@@ -148,17 +139,16 @@ func (g *Group) Status() Status {
 	}
 	s.Cause = g.cause(now)
 	s.Waiting, _ = m.waiting()
-	for i, h := range m.held {
-		if h.epoch != 0 {
-			s.Keys += keys[i]
-		}
-		if h.stuck || h.draining && now.Mono-h.since >= m.expiry {
+	for i := range m.slots {
+		if m.blocked(now, i) {
 			s.Stuck = append(s.Stuck, Slot(i))
 		}
-		switch {
-		case h.draining:
+		switch w := &m.slots[i]; {
+		case w.ends():
+			s.Keys += keys[i]
 			s.Draining = append(s.Draining, Slot(i))
-		case h.epoch != 0:
+		case w.state == working:
+			s.Keys += keys[i]
 			s.Slots = append(s.Slots, Slot(i))
 		}
 	}
@@ -202,7 +192,7 @@ func (g *Group) Ready() error {
 
 // cause returns what keeps this member from working, if anything. The caller holds the group's lock.
 func (g *Group) cause(now moment) error {
-	all := []error{g.renewal, g.assignment}
+	all := []error{g.renewErr, g.assignErr}
 	if g.running {
 		all = append(all, g.machine.lapsed(now))
 	}

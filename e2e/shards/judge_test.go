@@ -18,8 +18,8 @@ func wrote(version uint64, replica string, epoch uint64, number, asked int) writ
 }
 
 // ruled is an assignment of slot 0 at a version, seen at a second.
-func ruled(version uint64, owner string, epoch uint64, seen int) ruling {
-	r := ruling{version: version, seen: at(seen)}
+func ruled(version uint64, owner string, epoch uint64, seen int) assignment {
+	r := assignment{version: version, seen: at(seen)}
 	r.places[0] = place{owner, epoch}
 	return r
 }
@@ -42,14 +42,14 @@ func touched(version uint64, second int) touch { return touch{"k", version, at(s
 
 // A history has a violation or not, and the judge finds it.
 func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
-	moved := []ruling{ruled(1, "a", 1, 1), ruled(10, "a", 2, 10), ruled(20, "b", 3, 20)}
+	moved := []assignment{ruled(1, "a", 1, 1), ruled(10, "a", 2, 10), ruled(20, "b", 3, 20)}
 	for name, c := range map[string]struct {
 		history
 		wrong, inFlight int
 		about           string
 	}{
 		"P01 a hand-over": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(12, "a", 1, 2, 12), wrote(21, "b", 3, 3, 21)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(12, "a", 1, 2, 12), wrote(21, "b", 3, 3, 21)}, assignments: moved,
 			stints: []stint{worked("a", 2, 12), worked("b", 21, 22)},
 		}},
 		"P01 two at a time": {history: history{stints: []stint{worked("a", 1, 5), worked("b", 4, 6)}}, wrong: 1, about: "worked until"},
@@ -83,16 +83,16 @@ func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
 			stints: []stint{worked("a", 1, 30), worked("b", 20, 21)}, stalls: map[string][]span{"a": {{short(0, 950), at(29)}}},
 		}, wrong: 1, about: "worked until"},
 		"P03 on its way": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(21, "a", 1, 2, 9)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(21, "a", 1, 2, 9)}, assignments: moved,
 		}, inFlight: 1},
 		"P03 permitted too late": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(25, "a", 1, 2, 21)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(25, "a", 1, 2, 21)}, assignments: moved,
 		}, wrong: 1, about: "was permitted at"},
 		"P03 an older epoch, as without a fence": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(21, "b", 3, 2, 20), wrote(22, "a", 1, 3, 9)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(21, "b", 3, 2, 20), wrote(22, "a", 1, 3, 9)}, assignments: moved,
 		}, wrong: 1, inFlight: 1, about: "after one of b in epoch 3"},
 		"P03 two writers in an epoch": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "b", 1, 2, 3)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "b", 1, 2, 3)}, assignments: moved,
 		}, wrong: 1, about: "in epoch 1 after one of a in epoch 1"},
 		"P02 in time":             {history: history{touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 45)}}},
 		"P02 too late":            {history: history{touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 46)}}, wrong: 1, about: "the bound is 45s"},
@@ -135,7 +135,7 @@ func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
 			touches: []touch{touched(1, 0), touched(3, 50)}, writes: []write{finished(2, "a-x", 1, 46), finished(4, "a-x", 2, 51)},
 		}, wrong: 1, about: "k@1"},
 		"a lost write": {history: history{
-			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "a", 1, 1, 3)}, rulings: moved,
+			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "a", 1, 1, 3)}, assignments: moved,
 		}, wrong: 1, about: "entry 1 of a follows entry 1"},
 	} {
 		v := judge(c.history)

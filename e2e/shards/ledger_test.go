@@ -81,8 +81,8 @@ type write struct {
 	version uint64
 }
 
-// ruling is an assignment that the server has stored.
-type ruling struct {
+// assignment is an assignment that the server has stored.
+type assignment struct {
 	places  places
 	version uint64
 	seen    time.Time // when the test received it, which is after it was stored
@@ -106,13 +106,13 @@ type touch struct {
 
 // history is everything that a run has recorded.
 type history struct {
-	writes  []write  // in the order of versions
-	rulings []ruling // in the order of versions
-	stints  []stint
-	stalls  map[string][]span // by process: when it did not run
-	touches []touch
-	changes []change // of the membership, in the order of time
-	faults  []span   // in the order of time; while they last, the membership changes
+	writes      []write      // in the order of versions
+	assignments []assignment // in the order of versions
+	stints      []stint
+	stalls      map[string][]span // by process: when it did not run
+	touches     []touch
+	changes     []change // of the membership, in the order of time
+	faults      []span   // in the order of time; while they last, the membership changes
 }
 
 // verdict is what judge finds in a history.
@@ -158,7 +158,7 @@ func (v *verdict) judgeWrites(h history) {
 			v.wrongf("%s@%d: a write of %s in epoch %d after one of %s in epoch %d", w.key, w.version, w.Replica, w.Epoch, old.Replica, old.Epoch)
 		}
 		last[w.key] = w
-		end, ended := endOf(h.rulings, w)
+		end, ended := endOf(h.assignments, w)
 		switch {
 		case !ended:
 		case w.Asked.After(end.seen):
@@ -171,11 +171,11 @@ func (v *verdict) judgeWrites(h history) {
 }
 
 // endOf returns the first assignment before a write in which another replica owns the slot in a later epoch.
-func endOf(rulings []ruling, w write) (end ruling, ended bool) {
-	before, _ := slices.BinarySearchFunc(rulings, w.version, func(r ruling, version uint64) int { return cmp.Compare(r.version, version) })
-	for i := before - 1; i >= 0 && rulings[i].places[w.Slot].epoch > w.Epoch; i-- {
-		if rulings[i].places[w.Slot].owner != w.Replica {
-			end, ended = rulings[i], true
+func endOf(assignments []assignment, w write) (end assignment, ended bool) {
+	before, _ := slices.BinarySearchFunc(assignments, w.version, func(r assignment, version uint64) int { return cmp.Compare(r.version, version) })
+	for i := before - 1; i >= 0 && assignments[i].places[w.Slot].epoch > w.Epoch; i-- {
+		if assignments[i].places[w.Slot].owner != w.Replica {
+			end, ended = assignments[i], true
 		}
 	}
 	return end, ended

@@ -22,14 +22,14 @@ import (
 type observer struct {
 	clients *kubernetes.Clientset
 
-	mu      sync.Mutex // guards all below
-	writes  []write
-	rulings []ruling
-	changes []change
-	touches []touch
-	members map[string]string // what the Leases of members say, except renewals
-	entries map[string]string // the last entry of each key, as text
-	pending map[string]bool   // keys with a "want" that is not "done"
+	mu          sync.Mutex // guards all below
+	writes      []write
+	assignments []assignment
+	changes     []change
+	touches     []touch
+	members     map[string]string // what the Leases of members say, except renewals
+	entries     map[string]string // the last entry of each key, as text
+	pending     map[string]bool   // keys with a "want" that is not "done"
 }
 
 // change is a membership change.
@@ -118,7 +118,7 @@ func (o *observer) takeLease(event watch.EventType, obj runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		o.rulings = append(o.rulings, ruling{places, version, seen})
+		o.assignments = append(o.assignments, assignment{places, version, seen})
 	}
 	return nil
 }

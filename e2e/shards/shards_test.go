@@ -94,7 +94,7 @@ func endure(t *testing.T, gate bool) {
 	fmt.Fprintf(w, "entries after one of another replica\t%d\n", v.moved)
 	fmt.Fprintf(w, "entries that were in flight when their epoch ended\t%d\n", v.inFlight)
 	fmt.Fprintf(w, "reconciles that a stall interrupted\t%d\n", v.cut)
-	fmt.Fprintf(w, "assignments\t%d\n", len(s.observer.rulings))
+	fmt.Fprintf(w, "assignments\t%d\n", len(s.observer.assignments))
 	fmt.Fprintf(w, "longest time from the end of faults until all slots had an owner that worked\t%s\n", s.slowest.Round(time.Millisecond))
 	fmt.Fprintf(w, "longest time from a change or the last membership change until the key was reconciled\t%s\n", v.slowest.Round(time.Millisecond))
 	fmt.Fprintf(w, "violations\t%d\n", len(v.wrong)+len(s.journal.wrong))

@@ -225,7 +225,7 @@ func (s *site) finish() {
 // history returns what was recorded, after finish.
 func (s *site) history() history {
 	return history{
-		writes: s.observer.writes, rulings: s.observer.rulings, stints: s.journal.stints, stalls: s.journal.stalls,
+		writes: s.observer.writes, assignments: s.observer.assignments, stints: s.journal.stints, stalls: s.journal.stalls,
 		touches: s.observer.touches, changes: s.observer.changes, faults: s.faults,
 	}
 }

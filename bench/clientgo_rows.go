@@ -109,34 +109,8 @@ func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 	return c, t
 }
 
-// adapterIndexer is BenchmarkIndexer: repeated updates of 5,000 objects that keep their index
-// value.
-func adapterIndexer(l *lab) []Row {
-	objects := make([]string, 5000)
-	for i := range objects {
-		objects[i] = fmt.Sprintf("object-number-%d", i)
-	}
-	byItself := cache.Indexers{"itself": func(obj any) ([]string, error) { return []string{obj.(string)}, nil }}
-	write := func(s cache.ThreadSafeStore) func(int) {
-		for _, object := range objects {
-			s.Add(object, object)
-		}
-		return func(n int) {
-			for i := range n {
-				s.Update(objects[i%len(objects)], objects[i%len(objects)])
-			}
-		}
-	}
-	c, t := duel{
-		clientGo: write(cache.NewThreadSafeStore(byItself, cache.Indices{})),
-		tarn:     write(adapters.NewThreadSafeStore(byItself, cache.Indices{})),
-		least:    true,
-	}.run(l)
-	return []Row{newRow("A3 adapter, BenchmarkIndexer: Update, 5,000 objects, 1 index", c, t, faster(2))}
-}
-
 // adapterLister is BenchmarkLister_Match, in which a hundred of many objects match a selector,
-// and the other calls of a lister.
+// and the other calls of a lister: client-go's indexer beside that of an informer.
 func adapterLister(l *lab) []Row {
 	const matching = 100
 	set := map[string]string{"match": "true"}
@@ -146,7 +120,7 @@ func adapterLister(l *lab) []Row {
 	labelled := indexers()
 	labelled[adapters.LabelIndex] = adapters.LabelIndexFunc
 	theirs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
-	ours := adapters.NewIndexer(cache.MetaNamespaceKeyFunc, labelled)
+	ours := adapters.NewSharedIndexInformer(&cache.ListWatch{}, &metav1.PartialObjectMetadata{}, 0, labelled).GetIndexer()
 	n := min(l.objects, 100_000)
 	names := make([]string, n)
 	for i := range n {

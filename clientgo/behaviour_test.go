@@ -318,7 +318,7 @@ func TestATransformMayRenameAndOneItFailsOnHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) {
+func TestAnIndexFunctionThatFailsPanicsInAWriteOfTheProgramOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := func(obj any) ([]string, error) {
 			if p := obj.(*corev1.Pod); p.Name == "bad1" {
@@ -326,7 +326,7 @@ func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) 
 			}
 			return []string{"x"}, nil
 		}
-		store := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{"x": bad})
+		store := clientgo.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{"x": bad}).GetIndexer()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "bad1"}}
 		const want = `unable to calculate an index entry for key "ns1/bad1" on index "x": no`
 		for name, write := range map[string]func(){
@@ -354,32 +354,6 @@ func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) 
 		keys, err := inf.GetIndexer().IndexKeys("x", "x")
 		if err != nil || !slices.Equal(keys, []string{"ns1/a1"}) || len(inf.GetStore().List()) != 2 {
 			t.Errorf("indexed %q, %v; held %d", keys, err, len(inf.GetStore().List()))
-		}
-	})
-}
-
-func TestListAndWatchReturnsTheErrorOfTheList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newPodServer(false)
-		w.listErrs = 1
-		store, r := clientgo.NewNamespaceKeyedIndexerAndReflector(w, &corev1.Pod{}, 0)
-		if err := r.ListAndWatchWithContext(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "failed to list *v1.Pod") {
-			t.Errorf("got %v", err)
-		}
-		w.put("a1", false)
-		stop := make(chan struct{})
-		done := make(chan error)
-		go func() { done <- r.ListAndWatch(stop) }()
-		synctest.Wait()
-		w.Bookmark()
-		synctest.Wait()
-		keys, _ := store.IndexKeys(cache.NamespaceIndex, "ns1")
-		if !slices.Equal(keys, []string{"ns1/a1"}) || r.LastSyncResourceVersion() != "12" || store.LastStoreSyncResourceVersion() != "12" {
-			t.Errorf("held %q at %s, store at %s", keys, r.LastSyncResourceVersion(), store.LastStoreSyncResourceVersion())
-		}
-		close(stop)
-		if err := <-done; err != nil {
-			t.Errorf("stopped: %v", err)
 		}
 	})
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// BenchmarkIndexer measures each method of a cache.Indexer: client-go's, that of NewIndexer, and
-// that of an informer, with the objects in 100 namespaces and an index by namespace and by node.
+// BenchmarkIndexer measures each method of a cache.Indexer: client-go's and that of an informer, with the objects in 100 namespaces and an index by namespace and by node.
 //
 //	go test ./clientgo -run '^$' -bench Indexer/^1000$/ -count 5
 func BenchmarkIndexer(b *testing.B) {
@@ -27,7 +26,6 @@ func BenchmarkIndexer(b *testing.B) {
 		make func() cache.Indexer
 	}{
 		{"client-go", func() cache.Indexer { return cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()) }},
-		{"standalone", func() cache.Indexer { return clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()) }},
 		{"informer", func() cache.Indexer {
 			return clientgo.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, indexers()).GetIndexer()
 		}},

@@ -8,13 +8,11 @@
 //
 // The constructors, and the part of Tarn under each:
 //
-//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a Go map, slices and a lock, for programs
-//     that use a store by itself.
-//   - [NewDeltaFIFO]: a delta.FIFO.
-//   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
 //   - [NewSharedIndexInformer]: an informer.Informer in verbatim mode. Handlers are subscriptions
 //     that receive every change, and its indexer is a view of its store.Store. [NewInformer] and
 //     its siblings are one with a single handler.
+//   - [NewTypedQueue] and its siblings: a workqueue.Queue.
+//   - [NewStore], [NewIndexer], [NewThreadSafeStore], [NewDeltaFIFO] and [NewReflector] are client-go's own.
 //   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
 //     cache.ListerWatcher of a wire.Client.
 //

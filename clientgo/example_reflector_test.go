@@ -34,18 +34,14 @@ func ExampleNewDeltaFIFOWithOptions() {
 	// An object from elsewhere, in the form of those in the queue.
 	live, err := fifo.Transformer()(aPod("db", "node-3"))
 	fmt.Printf("%q %v\n", live.(*corev1.Pod).Spec.NodeName, err)
-
-	fifo.Close()
-	fmt.Println("closed:", fifo.IsClosed(), fifo.Add(aPod("db", "")))
 	// Output:
 	// shop/web on node ""
 	// <nil>
 	// "" <nil>
-	// closed: true DeltaFIFO: manipulating with closed queue
 }
 
 // ListAndWatch is for a program that decides itself what follows when a list fails.
-func ExampleReflector_ListAndWatch() {
+func ExampleNewNamedReflector() {
 	server, stopServer := aServer()
 	defer stopServer()
 	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -105,8 +106,8 @@ func newInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options c
 		src = owned{src}
 	}
 	src = answered{transformed{src, func() cache.TransformFunc { return inf.transform }}, inf.noteWatch}
-	refl := reflectorOptions(lw, "")
-	inf.name, refl.Name = refl.Name, ""
+	refl := reflectorOptions(lw)
+	inf.name = callsite.Outside("github.com/tarnproject/tarn/clientgo")
 	refl.MinWatchTimeout = timeout
 	refl.OnError = func(err error) { inf.report(err) }
 	mirror := &mirror{}
@@ -235,7 +236,7 @@ func (inf *sharedInformer) start(ctx context.Context) (period time.Duration, ok 
 	return inf.checkPeriod, true
 }
 
-// runUntil runs an informer or a reflector until the context is done. A source that panics is a
+// runUntil runs an informer until the context is done. A source that panics is a
 // crash, as in client-go; if the program survives it, nothing more comes.
 func runUntil(ctx context.Context, run func(context.Context) error) {
 	func() {

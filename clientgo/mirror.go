@@ -3,12 +3,14 @@ package clientgo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 
@@ -22,7 +24,7 @@ import (
 // the server sends later wins.
 type mirror struct {
 	core    *informer.Informer[record]
-	gauge   gauge // nil without metrics
+	gauge   cache.Store // sets the metric for each resource version that it receives; nil without metrics
 	indexes atomic.Pointer[mirrorIndexes]
 	objects atomic.Pointer[listing[any]]
 	keys    atomic.Pointer[listing[string]]
@@ -285,6 +287,22 @@ func (m *mirror) AddIndexers(newIndexers cache.Indexers) error {
 	})
 }
 
+// withIndexers returns a map with the indexers of both. The words of the error are client-go's.
+func withIndexers(old, more cache.Indexers) (cache.Indexers, error) {
+	if both := sets.KeySet(old).Intersection(sets.KeySet(more)); both.Len() > 0 {
+		return nil, fmt.Errorf("indexer conflict: %v", both)
+	}
+	funcs := cache.Indexers{}
+	maps.Copy(funcs, old)
+	maps.Copy(funcs, more)
+	return funcs, nil
+}
+
+// indexError is what client-go panics with when an index function fails.
+func indexError(key, index string, err error) error {
+	return fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", key, index, err)
+}
+
 // indexOf makes an index of an index function.
 func indexOf(name string, f cache.IndexFunc) *store.Index[record, string] {
 	return store.NewMultiIndex(name, func(r record, add func(string)) error {
@@ -307,7 +325,7 @@ func (m *mirror) named(name string) (*store.Index[record, string], error) {
 	if x := m.indexes.Load().byName[name]; x != nil {
 		return x, nil
 	}
-	return nil, noIndex(name)
+	return nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // as client-go says it
 }
 
 // ByIndex implements cache.Indexer.

@@ -30,18 +30,6 @@ var boxed = object.Accessor[record]{
 	},
 }
 
-// keyed is an object under its key, for stores and queues whose key function the program chooses.
-type keyed struct {
-	key object.Key
-	obj any
-}
-
-// The accessor of a DeltaFIFO has neither UID nor version: in client-go every write counts,
-// whatever its version, and an object with another UID is just another state.
-var plain = object.Accessor[keyed]{
-	Key: func(r keyed) (object.Key, error) { return r.key, nil },
-}
-
 // versionFrom returns the resource version of an object, if it is one that has any.
 func versionFrom(obj any) (version string, ok bool) {
 	m, err := meta.Accessor(obj)

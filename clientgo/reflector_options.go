@@ -4,31 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 
-	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/reflector"
 )
 
 // minWatchTimeout is the least that client-go takes for the timeout of watches.
 const minWatchTimeout = 5 * time.Minute
 
-// backoffReset is how long client-go's reflector increases a back-off before it starts over.
-const backoffReset = 2 * time.Minute
-
-// reflectorOptions are those of a reflector that works for client-go's users.
-func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[record] {
+// reflectorOptions are those of an informer's reflector.
+func reflectorOptions(lw cache.ListerWatcher) reflector.Options[record] {
 	opts := reflector.Options[record]{
-		Name:         name,
 		Streaming:    reflector.StreamingOff,
 		RemovedAfter: -1, // in client-go a resource that is not served any more keeps its objects
-	}
-	if name == "" {
-		opts.Name = callsite.Outside("github.com/tarnproject/tarn/clientgo")
 	}
 	if features.FeatureGates().Enabled(features.WatchListClient) && !watchlist.DoesClientNotSupportWatchListSemantics(lw) {
 		opts.Streaming = reflector.StreamingAuto
@@ -75,4 +69,18 @@ func quiet(e *reflector.Error) bool {
 		return e.Op == "streaming list"
 	}
 	return false
+}
+
+// describe says what is listed: as the program does, or by the expected type.
+func describe(expected any, given string) string {
+	switch {
+	case given != "":
+		return given
+	case expected == nil:
+		return "<unspecified>"
+	}
+	if u, ok := expected.(*unstructured.Unstructured); ok && !u.GroupVersionKind().Empty() {
+		return u.GroupVersionKind().String()
+	}
+	return reflect.TypeOf(expected).String()
 }

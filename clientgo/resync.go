@@ -53,20 +53,14 @@ func granted(logger klog.Logger, wanted, check time.Duration) time.Duration {
 	return wanted
 }
 
-// resyncEvery looks at the handlers every so often, from when the first list is there, and
-// replays the state to those that are due.
+// resyncEvery looks at the handlers in client-go's rhythm, a period after each list and after each time
+// before, and not while there is a list to be made. It replays the state to those that are due.
 func (inf *sharedInformer) resyncEvery(ctx context.Context, period time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-inf.core.Synced():
 	}
-	everyPeriod(ctx, inf, period, inf.resync)
-}
-
-// everyPeriod calls a function in client-go's rhythm: a period after each list and after
-// each call, and not while there is a list to be made.
-func everyPeriod(ctx context.Context, r interface{ Status() reflector.Status }, period time.Duration, f func()) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	for {
@@ -75,14 +69,14 @@ func everyPeriod(ctx context.Context, r interface{ Status() reflector.Status }, 
 			return
 		case <-timer.C:
 		}
-		status := r.Status()
+		status := inf.Status()
 		// A list starts a new period. If one is still to come, it is soon enough to check
 		// again within a period after it.
 		next := period - time.Since(status.LastList)
 		if next <= 0 {
 			next = period
 			if !listAhead(status) {
-				f()
+				inf.resync()
 			}
 		}
 		timer.Reset(next)

@@ -2,8 +2,6 @@ package clientgo_test
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tarnproject/tarn/clientgo"
 )
@@ -37,14 +34,6 @@ func eachResyncing(t *testing.T, test func(t *testing.T, w *podServer, r resynci
 	for name, make := range map[string]func(t *testing.T, w *podServer) resyncing{
 		"informer/client-go": informer(cache.NewSharedIndexInformerWithOptions),
 		"informer/ours":      informer(clientgo.NewSharedIndexInformerWithOptions),
-		"reflector/client-go": func(_ *testing.T, w *podServer) resyncing {
-			store := &recorder{}
-			return resyncing{cache.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.recording}
-		},
-		"reflector/ours": func(_ *testing.T, w *podServer) resyncing {
-			store := &recorder{}
-			return resyncing{clientgo.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.recording}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -127,40 +116,6 @@ func TestResyncsGoOnBetweenWatches(t *testing.T) {
 		w.cut()
 		if n := r.after(6 * time.Second); n != 1 {
 			t.Errorf("%d resyncs within 11 s", n)
-		}
-	})
-}
-
-func TestAReflectorHonoursAFakeClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, store, clock := newPodServer(false), &recorder{}, clocktesting.NewFakeClock(time.Now())
-		w.put("a1", false)
-		asked := 0
-		r := clientgo.NewReflectorWithOptions(w, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine", Clock: clock, ResyncPeriod: time.Hour})
-		r.ShouldResync = func() bool { asked++; return true }
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { r.RunWithContext(ctx) })
-		synctest.Wait()
-		store.take()
-		<-time.After(2 * time.Hour) // says nothing
-		clock.Step(time.Hour)
-		synctest.Wait()
-		if got := store.take(); !slices.Equal(got, []string{": resync"}) || asked != 1 {
-			t.Errorf("received %q, called %d times", got, asked)
-		}
-		if r.Name() != "mine" || r.LastSyncResourceVersion() != "11" {
-			t.Errorf("%s is at %s", r.Name(), r.LastSyncResourceVersion())
-		}
-		cancel()
-		running.Wait()
-		w.listErrs = 1
-		if err := r.ListAndWatch(nil); err == nil {
-			t.Error("the error of the list is not returned")
-		}
-		unnamed := clientgo.NewReflector(w, &corev1.Pod{}, store, 0)
-		if name := unnamed.Name(); !strings.HasPrefix(name, "clientgo/resync_test.go:") {
-			t.Errorf("one without a name is called %q, not by where it was made", name)
 		}
 	})
 }

@@ -1,8 +1,8 @@
 package clientgo_test
 
 import (
-	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,16 +52,11 @@ func streamed(t *testing.T, initial []watch.Event, ends func(n int, w watch.Inte
 				return initial, nil
 			},
 		}}
-		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		stop, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			clientgo.NewReflector(s, &corev1.Pod{}, store, 0).Run(stop)
-		}()
+		inf := clientgo.NewSharedIndexInformer(s, &corev1.Pod{}, 0, cache.Indexers{})
+		stop := start(t, inf)
 		<-time.After(30 * time.Second)
-		close(stop)
-		<-done
-		streams, keys = s.streams, store.ListKeys()
+		stop()
+		streams, keys = s.streams, inf.GetStore().ListKeys()
 	})
 	return streams, lists, keys
 }
@@ -95,7 +90,7 @@ func TestD26_AfterThreeStreamingListsThatAreCutALISTFollows(t *testing.T) {
 }
 
 // An error event that is no status ends a streaming list as a client does that cannot stream: a
-// LIST follows at once, and ListAndWatch is not held up by a back-off.
+// LIST follows at once, without a back-off.
 func TestAStreamingListThatEndsInAnUnknownErrorIsFollowedByALISTAtOnce(t *testing.T) {
 	withoutErrorHandlers(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -105,12 +100,10 @@ func TestAStreamingListThatEndsInAnUnknownErrorIsFollowedByALISTAtOnce(t *testin
 				return []watch.Event{{Type: watch.Error, Object: podAt("a", 11)}}, nil
 			},
 		}
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		r := clientgo.NewReflector(&streamer{script: s, ends: func(int, watch.Interface) {}}, &corev1.Pod{}, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
-		if err := r.ListAndWatchWithContext(ctx); err != nil || !time.Now().Equal(began) {
-			t.Errorf("returned %v after %v", err, time.Since(began))
+		inf := clientgo.NewSharedIndexInformer(&streamer{script: s, ends: func(int, watch.Interface) {}}, &corev1.Pod{}, 0, cache.Indexers{})
+		start(t, inf) // and time has not moved
+		if asked := s.asked.take(); len(asked) < 2 || !strings.HasPrefix(asked[1], ": list") || !inf.HasSynced() {
+			t.Errorf("synced %v after %q", inf.HasSynced(), asked)
 		}
 	})
 }
@@ -123,10 +116,15 @@ func TestD27_AListThatDoesNotEndFails(t *testing.T) {
 		list.Continue = "same"
 		return list, nil
 	}}
-	if err := clientgo.NewReflector(s, &corev1.Pod{}, cache.NewStore(cache.MetaNamespaceKeyFunc), 0).ListAndWatchWithContext(t.Context()); err == nil {
-		t.Error("no error")
-	}
-	if asked := s.asked.take(); len(asked) != 2 {
-		t.Errorf("asked %q", asked)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		inf := clientgo.NewSharedIndexInformer(s, &corev1.Pod{}, 0, cache.Indexers{})
+		var failed error
+		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { failed = err }); err != nil {
+			t.Fatal(err)
+		}
+		start(t, inf)
+		if asked := s.asked.take(); len(asked) != 2 || failed == nil || inf.HasSynced() {
+			t.Errorf("asked %q, error %v", asked, failed)
+		}
+	})
 }

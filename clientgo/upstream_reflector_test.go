@@ -2,11 +2,9 @@ package clientgo_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,33 +73,18 @@ func podsAt(version int, pods ...*corev1.Pod) *corev1.PodList {
 	return list
 }
 
-// anyReflector is what both reflectors can do.
-type anyReflector interface {
-	RunWithContext(context.Context)
-	LastSyncResourceVersion() string
-}
-
-// overBoth runs a script over client-go's reflector and ours for five minutes and returns
+// overBoth runs a script over client-go's informer and ours for five minutes and returns
 // what was asked and what the stores then hold.
-func overBoth(t *testing.T, expected any, pageSize int64, retry time.Duration, make func() *script) (asked, held [2][]string) {
+func overBoth(t *testing.T, expected runtime.Object, make func() *script) (asked, held [2][]string) {
 	withoutErrorHandlers(t)
-	for i := range 2 {
+	for i, informer := range [2]newInformer{cache.NewSharedIndexInformerWithOptions, clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			s, store := make(), cache.NewStore(cache.MetaNamespaceKeyFunc)
-			var r anyReflector
-			if i == 0 {
-				theirs := cache.NewReflector(s, expected, store, 0)
-				theirs.WatchListPageSize, theirs.MaxInternalErrorRetryDuration = pageSize, retry
-				r = theirs
-			} else {
-				ours := clientgo.NewReflector(s, expected, store, 0)
-				ours.WatchListPageSize, ours.MaxInternalErrorRetryDuration = pageSize, retry
-				r = ours
-			}
+			s := make()
+			inf := informer(s, expected, cache.SharedIndexInformerOptions{})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			r.RunWithContext(ctx)
-			asked[i], held[i] = s.asked.take(), append(store.ListKeys(), r.LastSyncResourceVersion())
+			inf.RunWithContext(ctx)
+			asked[i], held[i] = s.asked.take(), append(inf.GetStore().ListKeys(), inf.LastSyncResourceVersion())
 			slices.Sort(held[i])
 		})
 	}
@@ -144,7 +127,7 @@ func expiring() func(metav1.ListOptions) ([]watch.Event, error) {
 }
 
 func TestD20_AListThatMustNotBeOlderSaysSo(t *testing.T) {
-	asked, _ := overBoth(t, &corev1.Pod{}, 0, 0, func() *script { return &script{list: page, watch: expiring()} })
+	asked, _ := overBoth(t, &corev1.Pod{}, func() *script { return &script{list: page, watch: expiring()} })
 	for i, want := range []string{`: list "11"  limit 500 continue ""`, `: list "11" NotOlderThan limit 500 continue ""`} {
 		if !slices.Contains(asked[i], want) {
 			t.Errorf("asked %q, want %s among it", asked[i], want)
@@ -153,7 +136,7 @@ func TestD20_AListThatMustNotBeOlderSaysSo(t *testing.T) {
 }
 
 func TestD21_AContinuationThatIsGoneIsTriedAnew(t *testing.T) {
-	asked, held := overBoth(t, &corev1.Pod{}, 2, 0, func() *script {
+	asked, held := overBoth(t, &corev1.Pod{}, func() *script {
 		return &script{watch: func(metav1.ListOptions) ([]watch.Event, error) { return nil, nil }, list: func(opts metav1.ListOptions) (*corev1.PodList, error) {
 			if opts.Continue != "" {
 				return nil, expired
@@ -164,7 +147,7 @@ func TestD21_AContinuationThatIsGoneIsTriedAnew(t *testing.T) {
 	for i, tries := range []int{1, 3} {
 		var want []string
 		for range tries {
-			want = append(want, `: list "0"  limit 2 continue ""`, `: list ""  limit 2 continue "more"`)
+			want = append(want, `: list "0"  limit 500 continue ""`, `: list ""  limit 500 continue "more"`)
 		}
 		want = append(want, `: list "0"  limit 0 continue ""`, `: watch "10" bookmarks true timeout true`)
 		if !slices.Equal(asked[i], want) {
@@ -177,38 +160,32 @@ func TestD21_AContinuationThatIsGoneIsTriedAnew(t *testing.T) {
 func TestListsAndWatchesAskForWhatClientGosDo(t *testing.T) {
 	tooLarge := apierrors.NewTimeoutError("too large", 1)
 	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
-	for name, c := range map[string]struct {
-		pageSize int64
-		make     func() *script
-	}{
-		"one list and a watch": {0, func() *script {
+	for name, make := range map[string]func() *script{
+		"a list in pages and a watch": func() *script {
 			return &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) { return nil, nil }}
-		}},
-		"in pages": {2, func() *script {
-			return &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) { return nil, nil }}
-		}},
-		"an expired version": {0, func() *script {
+		},
+		"an expired version": func() *script {
 			return &script{list: page, watch: expiring()}
-		}},
-		"an expired version, of a list too": {0, func() *script {
+		},
+		"an expired version, of a list too": func() *script {
 			return &script{watch: expiring(), list: func(opts metav1.ListOptions) (*corev1.PodList, error) {
 				if opts.ResourceVersion == "11" {
 					return nil, expired
 				}
 				return page(opts)
 			}}
-		}},
-		"a version that is too large": {0, func() *script {
+		},
+		"a version that is too large": func() *script {
 			return &script{watch: expiring(), list: func(opts metav1.ListOptions) (*corev1.PodList, error) {
 				if opts.ResourceVersion == "11" {
 					return nil, tooLarge
 				}
 				return page(opts)
 			}}
-		}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, held := overBoth(t, &corev1.Pod{}, c.pageSize, 0, c.make)
+			asked, held := overBoth(t, &corev1.Pod{}, make)
 			for i, line := range asked[1] { // D20
 				asked[1][i] = strings.Replace(line, "NotOlderThan", "", 1)
 			}
@@ -227,7 +204,7 @@ func TestAWatchThatIsThrottledIsTriedAgainWithoutAList(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, held := overBoth(t, &corev1.Pod{}, 0, 0, func() *script {
+			asked, held := overBoth(t, &corev1.Pod{}, func() *script {
 				n := 0
 				return &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) {
 					if n++; n < 4 {
@@ -245,28 +222,10 @@ func TestAWatchThatIsThrottledIsTriedAgainWithoutAList(t *testing.T) {
 	}
 }
 
-func TestAnInternalErrorIsTriedAgainForAsLongAsTold(t *testing.T) {
-	asked, held := overBoth(t, &corev1.Pod{}, 0, time.Minute, func() *script {
-		n := 0
-		return &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) {
-			if n++; n < 4 {
-				st := apierrors.NewInternalError(errors.New("etcd")).Status()
-				return []watch.Event{{Type: watch.Error, Object: &st}}, nil
-			}
-			return []watch.Event{{Type: watch.Added, Object: podAt("late", 11)}}, nil
-		}}
-	})
-	wantSame(t, "asked", asked)
-	wantSame(t, "held", held)
-	if lists := slices.DeleteFunc(asked[1], func(s string) bool { return !strings.HasPrefix(s, `: list "0"`) }); len(lists) != 1 {
-		t.Errorf("there were %d lists", len(lists))
-	}
-}
-
 // The deletion of a corrupt object that was never read is an error event: only a list can show that
 // it was deleted.
 func TestAnObjectThatWasDeletedUnreadGoes(t *testing.T) {
-	_, held := overBoth(t, &corev1.Pod{}, 0, 0, func() *script {
+	_, held := overBoth(t, &corev1.Pod{}, func() *script {
 		version, failed := 3, false
 		return &script{
 			list: func(metav1.ListOptions) (*corev1.PodList, error) { return podsAt(version, podAt("a", 1)), nil },
@@ -305,7 +264,7 @@ func TestEventsOfOtherKindsAreLeftOut(t *testing.T) {
 		return u
 	}
 	for name, c := range map[string]struct {
-		expected any
+		expected runtime.Object
 		events   []runtime.Object
 		want     string
 	}{
@@ -314,7 +273,7 @@ func TestEventsOfOtherKindsAreLeftOut(t *testing.T) {
 		"any, no table": {nil, []runtime.Object{config("Table"), config("Other")}, "ns/other"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, held := overBoth(t, c.expected, 0, 0, func() *script {
+			_, held := overBoth(t, c.expected, func() *script {
 				return &script{
 					list: func(metav1.ListOptions) (*corev1.PodList, error) { return podsAt(10), nil },
 					watch: func(metav1.ListOptions) (events []watch.Event, _ error) {
@@ -329,50 +288,6 @@ func TestEventsOfOtherKindsAreLeftOut(t *testing.T) {
 			if len(held[1]) != 2 || held[1][1] != c.want {
 				t.Errorf("held %q, want %s", held[1], c.want)
 			}
-		})
-	}
-}
-
-// A reflector's store may have a transformer of its own, as a DeltaFIFO has.
-func TestAStoresOwnTransformerSeesEachObjectOnce(t *testing.T) {
-	for i := range 2 {
-		synctest.Test(t, func(t *testing.T) {
-			w := newPodServer(false)
-			w.put("a1", false)
-			calls := 0
-			opts := cache.DeltaFIFOOptions{Transformer: func(obj any) (any, error) {
-				calls++
-				obj.(*corev1.Pod).Spec.Hostname = "transformed"
-				return obj, nil
-			}}
-			var fifo cache.Queue = cache.NewDeltaFIFOWithOptions(opts)
-			run := cache.NewReflector(w, &corev1.Pod{}, fifo, 0).RunWithContext
-			if i == 1 {
-				fifo = clientgo.NewDeltaFIFOWithOptions(opts)
-				run = clientgo.NewReflector(w, &corev1.Pod{}, fifo, 0).RunWithContext
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { run(ctx) })
-			synctest.Wait()
-			w.put("b1", false)
-			synctest.Wait()
-			for range 2 {
-				_, err := fifo.Pop(func(obj any, _ bool) error {
-					if p := obj.(cache.Deltas).Newest().Object.(*corev1.Pod); p.Spec.Hostname != "transformed" {
-						t.Errorf("%s is not transformed", p.Name)
-					}
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			}
-			if calls != 2 {
-				t.Errorf("%d calls for two objects", calls)
-			}
-			cancel()
-			running.Wait()
 		})
 	}
 }

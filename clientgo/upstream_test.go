@@ -2,8 +2,6 @@ package clientgo_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -20,69 +18,6 @@ import (
 
 // The tests here hold more of what client-go's own tests pin; see
 // docs/clientgo-behaviours.md.
-
-// TestDeltaFIFOResyncsAgreeWithClientGo compares what is popped after resyncs, without the
-// order of keys, which in client-go is that of a map.
-func TestDeltaFIFOResyncsAgreeWithClientGo(t *testing.T) {
-	for seed := range runs() {
-		rnd := rand.New(rand.NewPCG(uint64(seed), 17))
-		known := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		both := []cache.Queue{
-			cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known}), clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, known),
-		}
-		for step := range 40 {
-			pod, op := randomPod(rnd, step+1), rnd.IntN(7)
-			var got []string
-			for i, q := range both {
-				var err error
-				switch op {
-				case 0:
-					err = q.Add(pod)
-				case 1:
-					err = q.Update(pod)
-				case 2:
-					err = q.Delete(pod)
-				case 3, 4:
-					err = q.Resync()
-				case 5: // what the consumer holds changes
-					if i == 0 && rnd.IntN(3) > 0 {
-						err = known.Add(pod)
-					} else if i == 0 {
-						err = known.Delete(pod)
-					}
-				case 6:
-					got = append(got, fmt.Sprintf("%q", drain(t, q, fmt.Sprint("end-", step))))
-					continue
-				}
-				got = append(got, fmt.Sprint(err))
-			}
-			if got[0] != got[1] {
-				t.Fatalf("seed %d, step %d:\nclient-go %s\nours      %s", seed, step, got[0], got[1])
-			}
-		}
-	}
-}
-
-// drain pops everything, up to an object that it adds, and returns it sorted.
-func drain(t *testing.T, q cache.Queue, end string) (popped []string) {
-	if err := q.Add(aPod(end, "")); err != nil {
-		t.Fatal(err)
-	}
-	for last := false; !last; {
-		_, err := q.Pop(func(obj any, _ bool) error {
-			deltas := obj.(cache.Deltas)
-			popped = append(popped, fmt.Sprint(deltaTexts(deltas)))
-			newest, ok := deltas.Newest().Object.(*corev1.Pod)
-			last = ok && newest.Name == end
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(popped)
-	return popped
-}
 
 // client-go's typed wrappers take any informer and indexer.
 func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
@@ -157,18 +92,12 @@ func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
 // An object that stays does not keep those that came in the same list.
 func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store := newPodServer(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		w := newPodServer(false)
 		w.put("gone1", false)
 		w.put("stays1", false)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			clientgo.NewReflector(w, &corev1.Pod{}, store, 0).RunWithContext(ctx)
-		}()
-		synctest.Wait()
-		cancel()
-		<-done
+		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
+		start(t, inf)()
+		store := inf.GetStore()
 		gone := func() weak.Pointer[corev1.Pod] {
 			obj, _, _ := store.GetByKey("ns1/gone1")
 			if err := store.Delete(obj); err != nil {

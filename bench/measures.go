@@ -65,7 +65,6 @@ var measures = []measure{
 
 	{name: "adapter-queue", run: adapterQueue, apart: true},
 	{name: "adapter-delays", run: adapterDelays, apart: true},
-	{name: "adapter-indexer", run: adapterIndexer, apart: true},
 	{name: "adapter-lister", run: adapterLister, apart: true},
 	{name: "adapter-informer", run: adapterInformer, apart: true},
 

@@ -40,48 +40,48 @@ func (e Event[T]) New() T {
 	return e.Change.New()
 }
 
-// sieve turns changes into the events of one subscriber: it drops those that the subscriber's
+// eventFilter turns changes into the events of one subscriber: it drops those that the subscriber's
 // options exclude.
-type sieve[T any] struct {
+type eventFilter[T any] struct {
 	filter     func(T) bool
 	statusOnly bool // leave out updates of nothing but the status
 }
 
-// open reports whether the sieve drops nothing.
-func (s *sieve[T]) open() bool { return s.filter == nil && !s.statusOnly }
+// open reports whether the filter drops nothing.
+func (f *eventFilter[T]) open() bool { return f.filter == nil && !f.statusOnly }
 
 // event returns the subscriber's event for a change; ok is false if the subscriber does not
 // receive it. It is small enough to be inlined, so that subscribers without a filter pay nothing.
-func (s *sieve[T]) event(c *object.Change[T], initial bool) (e Event[T], ok bool) {
+func (f *eventFilter[T]) event(c *object.Change[T], initial bool) (e Event[T], ok bool) {
 	e.Change = *c
 	e.Initial = initial && c.Kind == object.Added
-	if s.open() {
+	if f.open() {
 		return e, true
 	}
-	return s.sift(e, initial)
+	return f.apply(e, initial)
 }
 
-func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
+func (f *eventFilter[T]) apply(e Event[T], initial bool) (Event[T], bool) {
 	switch e.Kind {
 	case object.Deleted, object.Left:
-		return e, s.passes(e.Change.Old())
+		return e, f.passes(e.Change.Old())
 	case object.Updated:
-		was, is := s.passes(e.Change.Old()), s.passes(e.Change.New())
+		was, is := f.passes(e.Change.Old()), f.passes(e.Change.New())
 		switch {
 		case is && !was:
 			e.Kind, e.Initial = object.Added, initial
 		case was && !is:
 			e.Kind, e.left = object.Deleted, true
-		case s.statusOnly && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()):
+		case f.statusOnly && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()):
 			// After a rewind the same generation may be of another spec.
 			return e, false
 		}
 		return e, was || is
 	}
-	return e, s.passes(e.Change.New())
+	return e, f.passes(e.Change.New())
 }
 
-func (s *sieve[T]) passes(obj T) bool { return s.filter == nil || s.filter(obj) }
+func (f *eventFilter[T]) passes(obj T) bool { return f.filter == nil || f.filter(obj) }
 
 // hasGeneration reports whether values of type T have, or may have, the metadata that
 // sameButStatus compares.

@@ -251,13 +251,13 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 		onPanic = opts.OnPanic
 	}
 	s := &subscriber[T]{
-		sieve:    sieve[T]{statusOnly: opts.IgnoreStatusOnly},
+		events:   eventFilter[T]{statusOnly: opts.IgnoreStatusOnly},
 		period:   opts.Resync,
 		onSynced: opts.OnSynced,
 		report:   func(e *PanicError) { inf.guard("OnPanic", func() { onPanic(e) }) },
 	}
 	if filter := opts.Filter; filter != nil {
-		s.sieve.filter = func(obj T) (passes bool) {
+		s.events.filter = func(obj T) (passes bool) {
 			defer func() {
 				if p := recover(); p != nil {
 					key, _ := inf.acc.Key(obj)

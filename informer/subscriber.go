@@ -13,7 +13,7 @@ import (
 // subscriber reads a cursor and calls the user's functions, in one of three forms.
 type subscriber[T any] struct {
 	*cursor[T]
-	sieve    sieve[T]
+	events   eventFilter[T]
 	onSynced func()
 	period   time.Duration // of resyncs
 	report   func(*PanicError)
@@ -169,10 +169,10 @@ func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) 
 	for n < len(changes) && !s.sub.over.Load() {
 		c := &changes[n]
 		n++
-		if s.sieve.open() {
+		if s.events.open() {
 			calls++
 			h.tell(c, s.initial)
-		} else if e, ok := s.sieve.event(c, s.initial); ok {
+		} else if e, ok := s.events.event(c, s.initial); ok {
 			calls++
 			h.tellEvent(&e)
 		}
@@ -207,7 +207,7 @@ func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
 	}
 }
 
-// tellEvent is tell for what a sieve made of a change.
+// tellEvent is tell for what the filter made of a change.
 func (h *Handler[T]) tellEvent(e *Event[T]) {
 	switch e.Kind {
 	case object.Added:
@@ -247,7 +247,7 @@ func (s *subscriber[T]) toBatch(ctx func() context.Context, f func(context.Conte
 				events = events[:0]
 			}()
 			for i := range changes {
-				if e, ok := s.sieve.event(&changes[i], s.initial); ok {
+				if e, ok := s.events.event(&changes[i], s.initial); ok {
 					events = append(events, e)
 				}
 			}
@@ -268,7 +268,7 @@ func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
 			if s.sub.over.Load() {
 				return false
 			}
-			e, ok := s.sieve.event(&changes[i], s.initial)
+			e, ok := s.events.event(&changes[i], s.initial)
 			if !ok {
 				continue
 			}

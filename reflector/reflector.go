@@ -20,10 +20,9 @@ import (
 //
 //   - The sink receives whole lists and, after each, the events since, in the server's order. A
 //     list or streaming list that is cut off changes nothing.
-//   - Versions never go back within an epoch. An Added or Updated event that is not after the last
-//     version seen is dropped. A Deleted event before that version is dropped too, unless the sink
-//     holds the object with that UID at the event's version or an earlier one (W14, W15).
-//     Deletions may share a version, and none is lost when a watch breaks off between them.
+//   - Marks never go back within an epoch. An event that is not after the last version seen is passed on:
+//     the sink decides whether it is news, by what it holds (W14, W15).
+//   - Deletions may share a version, and none is lost when a watch breaks off between them.
 //   - A failed request is not repeated immediately.
 //   - Reading from the server takes no more memory than one list.
 //

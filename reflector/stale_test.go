@@ -81,3 +81,25 @@ func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testin
 		}
 	})
 }
+
+// Whether a late event is news, the store decides. It neither begins a quarantine nor ends one.
+func TestW14_ALateEventIsPassedOnAndLeavesTheQuarantineAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/x") // 11
+		r := start(t, srv, plain(options{}))
+		x := *srv.Get("a/x")
+		x.ResourceVersion = "24"
+		srv.Stream().Send(event{Kind: object.Updated, Item: bad("a/x", x.UID, "25")},
+			event{Kind: object.Updated, Item: simtest.ItemOf(&x)}, event{Kind: object.Added, Item: bad("a/y", "u", "23")})
+		simtest.Advance(0)
+		if q := r.Quarantine(); len(q) != 1 || q[0].Version != "25" {
+			t.Errorf("quarantine %+v", q)
+		}
+		if obj, _ := r.store.Get(object.RawKey("a/x")); obj == nil || obj.ResourceVersion != "11" {
+			t.Errorf("the store has %v", obj)
+		}
+		if stale := r.store.Stats().Stale; stale != 2 {
+			t.Errorf("the store decided about %d late events, want 2", stale)
+		}
+	})
+}

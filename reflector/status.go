@@ -88,7 +88,7 @@ type Counts struct {
 	Events    int64 // events other than bookmarks, initial ones included
 	Bookmarks int64
 	Unknown   int64 // events of an unknown type
-	Stale     int64 // events dropped because the sink already had what they say
+	Stale     int64 // events that repeat what the sink has, or are not after the last version seen
 	Outside   int64 // objects of lists and events that are not in the shard, which the server sent anyway
 	Rewinds   int64 // times that the server's history was restored
 	Waits     int64 // back-offs

@@ -181,25 +181,35 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 // after the last one seen. It reports whether the event was progress.
 func (w *watching[T]) change(r *Reflector[T], kind object.Kind, item *object.Item[T], moved bool) bool {
 	deleted := kind == object.Deleted
-	// A late event would revive what has been deleted since. A late deletion may be that of the
-	// object held (W15), which the sink decides by its UID. Objects without a UID do not come
-	// from a Kubernetes API, and their versions need not be of one sequence.
+	// Whether a late event is news, the sink decides by what it holds (W14, W15). It is only late for the
+	// quarantine. Objects without a UID do not come from a Kubernetes API, and their versions need not be
+	// of one sequence.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if !deleted && (late || item.Held) || deleted && w.replay.repeated(&r.at, item.Key, item.UID, item.Version) {
+	repeated := !deleted && item.Held || deleted && w.replay.repeated(&r.at, item.Key, item.UID, item.Version)
+	if repeated || late && !deleted {
 		r.now.Counts.Stale++
+	}
+	if repeated {
 		return false
 	}
 	switch {
 	case item.Err == nil && !item.Held:
-		w.release(r, item, late)
+		if deleted || !late {
+			w.release(r, item, late)
+		}
 		w.batch.Changes = append(w.batch.Changes, object.ChangeOf(kind, item))
 	case !deleted:
-		r.mu.Lock()
-		r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
-		r.mu.Unlock()
+		if !late {
+			r.mu.Lock()
+			r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
+			r.mu.Unlock()
+		}
 		bad := object.ChangeOf(object.Quarantined, item)
 		bad.Value = object.Value[T]{Encoded: object.Unreadable[T]{Err: item.Err}}
 		if bad.Key.IsZero() {
+			if late { // of an object without a name the sink cannot see that
+				break
+			}
 			bad.Key.Namespace = string(r.opts.Scope)
 		}
 		w.batch.Changes = append(w.batch.Changes, bad)
@@ -261,8 +271,8 @@ const (
 	// maxFailures is how often a watch may fail at one version because of what the server sends,
 	// before a list.
 	maxFailures = 3
-	// brief is the duration of a watch that may have broken at its first event.
-	brief = 10 * time.Second
+	// shortWatch is the duration of a watch that may have broken at its first event.
+	shortWatch = 10 * time.Second
 )
 
 // failed returns what follows a watch that ended or could not be opened.
@@ -314,7 +324,7 @@ func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (s
 	case Network:
 		// A connection that breaks again and again at one version, soon after it was opened,
 		// may break because of what is sent there.
-		if open != nil && lasted < brief {
+		if open != nil && lasted < shortWatch {
 			return r.stuck(e), nil
 		}
 	}

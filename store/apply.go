@@ -389,9 +389,9 @@ func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int, nameless bool) {
 	for _, id := range t.missing {
 		r := mvcc.RefTo(id)
 		live := objects.Live(r)
-		kind, listed := t.store.fate(l.Shard, objects.Key(id), live), true
+		kind, listed := t.store.whyUnlisted(l.Shard, objects.Key(id), live), true
 		if kind == object.Deleted && !l.Part.IsZero() {
-			listed = t.store.fate(l.Part, objects.Key(id), live) == object.Deleted
+			listed = t.store.whyUnlisted(l.Part, objects.Key(id), live) == object.Deleted
 		}
 		if listed && (kind == object.Left || !nameless) {
 			t.drop(kind, t.store.keep(objects.Key(id), live), r)
@@ -400,9 +400,9 @@ func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int, nameless bool) {
 	t.missing = t.missing[:0]
 }
 
-// fate returns why a list does not have the object that is held at p: it was deleted, or it is not in the
+// whyUnlisted returns why a list does not have the object that is held at p: it was deleted, or it is not in the
 // shard.
-func (s *Store[T]) fate(shard object.Shard, k object.Key, p mvcc.Value) object.Kind {
+func (s *Store[T]) whyUnlisted(shard object.Shard, k object.Key, p mvcc.Value) object.Kind {
 	if shard.IsZero() || shard.Contains(s.identity(p).uid, k.Namespace) {
 		return object.Deleted
 	}
@@ -432,5 +432,5 @@ func (t *txn[T]) eachUnlisted(scope object.Scope, f func(id uint32)) {
 // markForeign records that the object of an id is of an earlier epoch.
 func (s *Store[T]) markForeign(id uint32) {
 	s.foreign[id] = true
-	s.note(id, &brief{})
+	s.note(id, &compactID{})
 }

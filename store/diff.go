@@ -74,5 +74,5 @@ func (s *Store[T]) added(k object.Key, p mvcc.Value) object.Change[T] {
 // not in the shard of b has left, whether or not it was deleted before.
 func (s *Store[T]) dropped(b Snapshot[T], k object.Key, p mvcc.Value) object.Change[T] {
 	id, was := s.identity(p), s.value(p)
-	return object.Change[T]{Kind: s.fate(b.shardOf(k), k, p), Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
+	return object.Change[T]{Kind: s.whyUnlisted(b.shardOf(k), k, p), Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
 }

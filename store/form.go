@@ -207,11 +207,11 @@ func (f *encoded[P, X]) detects() {}
 // decode. [Store.Encoder] makes one ahead of time, which the writer completes before it
 // publishes it; nothing writes to it after that.
 type cell[T any] struct {
-	brief  brief
-	texts  *identity         // where the identity has no brief
-	object T                 // if held is nil
-	held   object.Encoded[T] // in a form
-	ahead  *extracted[T]     // until the cell is in a store
+	compact compactID
+	texts   *identity         // where the identity has no compact form
+	object  T                 // if held is nil
+	held    object.Encoded[T] // in a form
+	ahead   *extracted[T]     // until the cell is in a store
 }
 
 // extracted is what the indexes of a store need of an object that is encoded already.
@@ -224,7 +224,7 @@ func (c *cell[T]) identity() identity {
 	if c.texts != nil {
 		return *c.texts
 	}
-	return c.brief.texts()
+	return c.compact.texts()
 }
 
 // Get implements [object.Encoded].
@@ -384,8 +384,8 @@ func newCell[T any](id *identity) *cell[T] {
 
 // identify sets the identity of a cell that is not published yet.
 func (c *cell[T]) identify(id *identity) {
-	c.brief, c.texts = id.brief, nil
-	if id.brief == (brief{}) {
+	c.compact, c.texts = id.compact, nil
+	if id.compact == (compactID{}) {
 		// Copies, so as not to keep alive the buffer that they were cut from.
 		c.texts = &identity{
 			uid:     object.UID(strings.Clone(string(id.uid))),

@@ -11,25 +11,25 @@ import (
 type identity struct {
 	uid     object.UID
 	version object.Version
-	// brief is the same in numbers. If it is not zero, uid and version may be empty.
-	brief brief
+	// compact is the same in numbers. If it is not zero, uid and version may be empty.
+	compact compactID
 }
 
-// brief is an identity in three words: the UID as a number, if it is a UUID as the API server
+// compactID is an identity in three words: the UID as a number, if it is a UUID as the API server
 // writes it, and the version, if it is a decimal of 64 bits. It is zero otherwise. The store
 // notes it for each object, so that comparing identities does not read the object.
-type brief [identWords]uint64
+type compactID [identWords]uint64
 
 const identWords = 3
 
 func identityFrom(uid object.UID, version object.Version) identity {
-	return identity{uid: uid, version: version, brief: briefly(uid, version)}
+	return identity{uid: uid, version: version, compact: compactIDFrom(uid, version)}
 }
 
-func briefly(uid object.UID, version object.Version) (b brief) {
+func compactIDFrom(uid object.UID, version object.Version) (b compactID) {
 	n, ok := decimal(version)
 	if !ok || len(uid) != 36 || uid[8] != '-' || uid[13] != '-' || uid[18] != '-' || uid[23] != '-' {
-		return brief{}
+		return compactID{}
 	}
 	s := string(uid)
 	w0, e0 := hex(four(s[0:4]) | four(s[4:8])<<32)
@@ -37,20 +37,20 @@ func briefly(uid object.UID, version object.Version) (b brief) {
 	w2, e2 := hex(four(s[19:23]) | four(s[24:28])<<32)
 	w3, e3 := hex(four(s[28:32]) | four(s[32:36])<<32)
 	if e0|e1|e2|e3 != 0 {
-		return brief{}
+		return compactID{}
 	}
-	return brief{w0<<32 | w1, w2<<32 | w3, n}
+	return compactID{w0<<32 | w1, w2<<32 | w3, n}
 }
 
-// texts returns the identity of a brief that is not zero, in full.
-func (b *brief) texts() identity {
+// texts returns the identity of a compact one that is not zero, in full.
+func (b *compactID) texts() identity {
 	var s [36]byte
 	digits(s[0:4], s[4:8], b[0]>>32)
 	digits(s[9:13], s[14:18], b[0])
 	digits(s[19:23], s[24:28], b[1]>>32)
 	digits(s[28:32], s[32:36], b[1])
 	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
-	return identity{uid: object.UID(s[:]), version: object.Version(strconv.FormatUint(b[2], 10)), brief: *b}
+	return identity{uid: object.UID(s[:]), version: object.Version(strconv.FormatUint(b[2], 10)), compact: *b}
 }
 
 // digits is the inverse of hex: n has, in its lower 32 bits, the value of eight digits.
@@ -98,17 +98,17 @@ func decimal(v object.Version) (n uint64, ok bool) {
 	return n, true
 }
 
-// both reports whether a and b can be compared by their briefs.
-func (a *identity) both(b *identity) bool { return a.brief[2] != 0 && b.brief[2] != 0 }
+// both reports whether a and b can be compared in compact form.
+func (a *identity) both(b *identity) bool { return a.compact[2] != 0 && b.compact[2] != 0 }
 
 // sameUID reports whether both have the same UID.
-func (b *brief) sameUID(c *brief) bool { return b[0] == c[0] && b[1] == c[1] }
+func (b *compactID) sameUID(c *compactID) bool { return b[0] == c[0] && b[1] == c[1] }
 
 // same reports whether both are certainly the same version of the same object. It is false if
 // the UID or the version is unknown.
 func (a *identity) same(b *identity) bool {
 	if a.both(b) {
-		return a.brief == b.brief
+		return a.compact == b.compact
 	}
 	return a.uid != "" && a.uid == b.uid && a.version.Known() && a.version == b.version
 }
@@ -116,7 +116,7 @@ func (a *identity) same(b *identity) bool {
 // otherUID reports whether the two are certainly different objects of one name.
 func (a *identity) otherUID(b *identity) bool {
 	if a.both(b) {
-		return !a.brief.sameUID(&b.brief)
+		return !a.compact.sameUID(&b.compact)
 	}
 	return a.uid != "" && b.uid != "" && a.uid != b.uid
 }
@@ -127,12 +127,12 @@ func (a *identity) otherUID(b *identity) bool {
 func (h *identity) deletedBy(d *identity) bool {
 	if h.otherUID(d) {
 		if h.both(d) {
-			return d.brief[2] > h.brief[2]
+			return d.compact[2] > h.compact[2]
 		}
 		return !h.version.Known() || d.version.After(h.version)
 	}
 	if h.both(d) {
-		return d.brief[2] >= h.brief[2]
+		return d.compact[2] >= h.compact[2]
 	}
 	order, ok := d.version.Compare(h.version)
 	return !ok || order >= 0
@@ -141,7 +141,7 @@ func (h *identity) deletedBy(d *identity) bool {
 // notBefore reports whether h is certainly as new as the event e about the same object.
 func (h *identity) notBefore(e *identity) bool {
 	if h.both(e) {
-		return h.brief.sameUID(&e.brief) && e.brief[2] <= h.brief[2]
+		return h.compact.sameUID(&e.compact) && e.compact[2] <= h.compact[2]
 	}
 	return h.uid != "" && h.uid == e.uid && e.version.NotAfter(h.version)
 }
@@ -149,25 +149,25 @@ func (h *identity) notBefore(e *identity) bool {
 // identityOf returns the identity of what is held at r, in a form that can be compared with
 // that of other, and without a version if it is of an earlier epoch. It is for the writer.
 func (s *Store[T]) identityOf(r ref, other *identity) identity {
-	if other.brief[2] != 0 {
-		if b := s.briefOf(r.ID); b[2] != 0 {
-			return identity{brief: b}
+	if other.compact[2] != 0 {
+		if b := s.compactIDOf(r.ID); b[2] != 0 {
+			return identity{compact: b}
 		}
 	}
 	id := s.identity(s.objects.Live(r))
 	if len(s.foreign) > 0 && s.foreign[r.ID] {
-		id.version, id.brief = "", brief{}
+		id.version, id.compact = "", compactID{}
 	}
 	return id
 }
 
-// briefOf returns the noted identity of an id, for the writer.
-func (s *Store[T]) briefOf(id uint32) brief {
+// compactIDOf returns the noted identity of an id, for the writer.
+func (s *Store[T]) compactIDOf(id uint32) compactID {
 	n := s.objects.Note(id)
-	return brief(n[:identWords])
+	return compactID(n[:identWords])
 }
 
-func (s *Store[T]) note(id uint32, b *brief) {
+func (s *Store[T]) note(id uint32, b *compactID) {
 	n := s.objects.Note(id)
 	for i := range b {
 		if n[i] != b[i] { // mostly only the version is another

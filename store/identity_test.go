@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBriefIdentitiesAreAsExactAsTheTexts compares identities by their briefs, where they have
-// them, and by their texts.
-func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
+// TestCompactIdentitiesAreAsExactAsTheTexts compares compact identities, where there are any,
+// and their texts.
+func TestCompactIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 	uid := rapid.Custom(func(t *rapid.T) object.UID {
 		s := []byte("0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d")
 		for range rapid.IntRange(0, 2).Draw(t, "changes") {
@@ -26,7 +26,7 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := identityFrom(uid.Draw(t, "a"), version.Draw(t, "va")), identityFrom(uid.Draw(t, "b"), version.Draw(t, "vb"))
 		if a.both(&b) {
-			if full := a.brief.texts(); full != a {
+			if full := a.compact.texts(); full != a {
 				t.Errorf("%q@%q comes back as %q@%q", a.uid, a.version, full.uid, full.version)
 			}
 		}
@@ -36,13 +36,13 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 			"deletedBy": (*identity).deletedBy, "notBefore": (*identity).notBefore,
 		} {
 			if got, want := compare(&a, &b), compare(&textA, &textB); got != want {
-				t.Errorf("%s of %q@%q and %q@%q in brief: %v, by text: %v", name, a.uid, a.version, b.uid, b.version, got, want)
+				t.Errorf("%s of %q@%q and %q@%q in compact: %v, by text: %v", name, a.uid, a.version, b.uid, b.version, got, want)
 			}
 		}
 	})
 	a, b := identityFrom("0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "1"), identityFrom("0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e", "900")
 	if !a.both(&b) {
-		t.Error("ordinary identities have no briefs")
+		t.Error("ordinary identities have no compact form")
 	}
 	for _, digit := range []byte("0123456789abcdef") {
 		s := []byte("00000000-0000-4000-8000-000000000000")
@@ -52,11 +52,11 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 			}
 			was := s[i]
 			s[i] = digit
-			b := briefly(object.UID(s), "1")
-			if s[i] = was; b == (brief{}) {
-				t.Errorf("the digit %q has no brief", digit)
+			b := compactIDFrom(object.UID(s), "1")
+			if s[i] = was; b == (compactID{}) {
+				t.Errorf("the digit %q has no compact form", digit)
 			}
-			if changed := b != briefly(object.UID(s), "1"); changed != (digit != was) {
+			if changed := b != compactIDFrom(object.UID(s), "1"); changed != (digit != was) {
 				t.Errorf("the digit %q in place of %q at %d: changed %v", digit, was, i, changed)
 			}
 		}

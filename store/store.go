@@ -176,7 +176,7 @@ func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bo
 		if p == nil {
 			return false
 		}
-		held := identity{brief: note}
+		held := identity{compact: note}
 		if !held.both(&asked) {
 			held = s.identity(p)
 		}

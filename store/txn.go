@@ -109,7 +109,7 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	if held == nil {
 		t.root.objects++
 	}
-	s.note(r.ID, &id.brief)
+	s.note(r.ID, &id.compact)
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}

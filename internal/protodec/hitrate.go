@@ -16,7 +16,7 @@ type place[T any] struct {
 // turn is what was learned about one occurrence of a field in its object.
 type turn[T any] struct {
 	last T // what was found last; the zero value for none
-	habit
+	hitRate
 }
 
 // maxTurns is how many occurrences are learned separately; the next begins at the first
@@ -36,19 +36,19 @@ func (p *place[T]) next(object uint32) *turn[T] {
 	return &p.turns[at]
 }
 
-// habit is whether table lookups pay.
-type habit struct {
+// hitRate counts how often table lookups find something, and says whether they pay.
+type hitRate struct {
 	asked, found uint16
 	pause        uint16 // lookups to skip
 }
 
 const (
-	habitWindow = 256  // lookups after which it is judged
-	habitLeast  = 64   // hits among them that make it worthwhile
-	habitPause  = 4096 // lookups to skip otherwise
+	hitRateWindow = 256  // lookups after which it is judged
+	hitRateLeast  = 64   // hits among them that make it worthwhile
+	hitRatePause  = 4096 // lookups to skip otherwise
 )
 
-func (h *habit) worth() bool {
+func (h *hitRate) worth() bool {
 	if h.pause > 0 {
 		h.pause--
 		return false
@@ -56,14 +56,14 @@ func (h *habit) worth() bool {
 	return true
 }
 
-func (h *habit) note(found bool) {
+func (h *hitRate) note(found bool) {
 	h.asked++
 	if found {
 		h.found++
 	}
-	if h.asked == habitWindow {
-		if h.found < habitLeast {
-			h.pause = habitPause
+	if h.asked == hitRateWindow {
+		if h.found < hitRateLeast {
+			h.pause = hitRatePause
 		}
 		h.asked, h.found = 0, 0
 	}

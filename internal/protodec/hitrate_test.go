@@ -16,19 +16,19 @@ import (
 )
 
 func TestDecodersStopAskingWhereItDoesNotPay(t *testing.T) {
-	var h habit
-	for range habitWindow {
+	var h hitRate
+	for range hitRateWindow {
 		if !h.worth() {
 			t.Fatal("gave up before the window's end")
 		}
 		h.note(false)
 	}
-	for i := range habitPause {
+	for i := range hitRatePause {
 		if h.worth() {
 			t.Fatalf("asked again after %d", i)
 		}
 	}
-	for range 3 * habitWindow {
+	for range 3 * hitRateWindow {
 		if !h.worth() {
 			t.Fatal("did not try again")
 		}
@@ -38,7 +38,7 @@ func TestDecodersStopAskingWhereItDoesNotPay(t *testing.T) {
 
 func TestWhatAFieldBeginsWithIsLearnedApartFromTheRest(t *testing.T) {
 	var p place[string]
-	for object := uint32(1); object <= 3*habitWindow; object++ {
+	for object := uint32(1); object <= 3*hitRateWindow; object++ {
 		first, second := p.next(object), p.next(object)
 		if first.worth() {
 			first.note(false)

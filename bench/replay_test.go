@@ -97,8 +97,8 @@ func TestListsInChunksAreThoseOfTheSerializer(t *testing.T) {
 	}
 }
 
-// TestDroppedFieldsAreGone checks client-go's objects, with which Tarn's are compared.
-func TestDroppedFieldsAreGone(t *testing.T) {
+// TestDroppedFieldsAreMissing checks client-go's objects, with which Tarn's are compared.
+func TestDroppedFieldsAreMissing(t *testing.T) {
 	addr := served(t, 1_000)
 	for _, w := range []way{byList, byStream} {
 		for _, drop := range []bool{false, true} {

@@ -32,7 +32,7 @@ func newPriorityQueue(t *testing.T, limiter workqueue.TypedRateLimiter[string]) 
 	return q
 }
 
-func TestPrioritiesDecideTheOrderAndAreTold(t *testing.T) {
+func TestPrioritiesDecideTheOrderAndAreReported(t *testing.T) {
 	q := newPriorityQueue(t, nil)
 	defer q.ShutDown()
 	low, high := -100, 7

@@ -14,7 +14,7 @@ import (
 // An object that has another UID after a relist is reported as one update, and each object after it
 // in the list is reported correctly too. The UIDs have the form that servers give, because the store
 // notes no others.
-func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
+func TestARelistReportsANewUIDAndAllAfterIt(t *testing.T) {
 	const first, second = "11111111-2222-4333-8444-555555555555", "66666666-2222-4333-8444-555555555555"
 	for _, streaming := range []bool{false, true} {
 		for _, split := range []bool{false, true} {

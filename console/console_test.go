@@ -78,7 +78,7 @@ func TestReadyzListsWhyInformersAreNotSynced(t *testing.T) {
 	want(t, h, "/readyz", 503, failed("stopped"))
 }
 
-func TestReadyzTellsACauseThatInformersShareOnce(t *testing.T) {
+func TestReadyzReportsASharedCauseOnce(t *testing.T) {
 	down := func(verb string) []informer.SourceStatus {
 		return []informer.SourceStatus{{Reflector: reflector.Status{LastError: &wire.TransportError{Call: wire.Call{Verb: verb}, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}}}}}
 	}

@@ -135,7 +135,7 @@ func (r *run[K]) claim(ctx context.Context, name string) error {
 }
 
 // replay adds the keys of a group that was just claimed. One goroutine does it for all groups that
-// are claimed meanwhile, because each replay goes through the whole state of all sources.
+// are claimed meanwhile, because each replay reads the whole state of all sources.
 func (r *run[K]) replay(name string) {
 	r.attaching.Lock()
 	defer r.attaching.Unlock()

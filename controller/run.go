@@ -82,7 +82,7 @@ const lastWait = 10 * time.Second
 
 func (r *run[K]) enter(s State) { r.state.Store(uint32(s)) }
 
-// live goes through the states. stuck is true if reconciles have not returned.
+// live runs through the states. stuck is true if reconciles have not returned.
 func (r *run[K]) live() (stuck bool, err error) {
 	r.enter(Starting)
 	defer r.stop()

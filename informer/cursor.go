@@ -26,7 +26,7 @@ type cursor[T any] struct {
 	seg    *segment[T] // nil: no position
 	batch  int         // batches of seg that it has handled
 	behind bool        // in the chain, and not at the end of the log
-	asleep bool        // its reader waits on the bell
+	parked bool        // its reader waits on the bell
 	to     *pin[T]     // the snapshot it is being caught up to; nil otherwise
 	resync *pin[T]     // the snapshot to replay once the cursor has reached it
 	joined int64       // log.seq at its new position
@@ -87,7 +87,7 @@ func (c *cursor[T]) take() portion[T] {
 	l := c.log
 	l.mu.Lock()
 	defer l.unlock()
-	c.asleep = false
+	c.parked = false
 	c.settle()
 	c.handed = idle
 	for !c.sub.over.Load() {
@@ -200,7 +200,7 @@ func (c *cursor[T]) read() (p portion[T], ok bool) {
 		return p, false
 	}
 	c.sub.since.Store(0)
-	c.asleep = true
+	c.parked = true
 	return portion[T]{what: idle}, true
 }
 

@@ -52,9 +52,11 @@ type Informer[T any] struct {
 	// selective: objects may leave the mirror, and enter it, without being deleted or created.
 	selective atomic.Bool
 
-	mu      sync.Mutex // guards all below
-	phase   phase
-	run     context.Context // of Run, while running
+	mu    sync.Mutex // guards all below
+	phase phase
+	// run is the context of Run. start sets it once, before it starts the goroutines that read it without mu: those of
+	// sources and subscribers.
+	run     context.Context
 	fail    context.CancelCauseFunc
 	sources map[object.Scope]*source[T]
 	shard   object.Shard // what is to be mirrored

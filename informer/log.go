@@ -54,7 +54,7 @@ type log[T any] struct {
 	behind  int // cursors in the chain that are not at its end
 	unused  []store.Snapshot[T]
 
-	sleepers []*cursor[T] // of the writer
+	unparked []*cursor[T] // of the writer
 }
 
 // segment is a part of the log.
@@ -166,9 +166,9 @@ func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool
 			c.behind = true
 			l.behind++
 		}
-		if c.asleep && (news > 0 || synced || c.resync != nil) {
-			c.asleep = false // so that it is rung once
-			l.sleepers = append(l.sleepers, c)
+		if c.parked && (news > 0 || synced || c.resync != nil) {
+			c.parked = false // so that it is rung once
+			l.unparked = append(l.unparked, c)
 		}
 	}
 	for limit := l.limit(); l.size > limit && l.head != l.tail; {
@@ -176,11 +176,11 @@ func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool
 	}
 	l.rest()
 	l.unlock()
-	for i, c := range l.sleepers {
+	for i, c := range l.unparked {
 		c.sub.ring()
-		l.sleepers[i] = nil
+		l.unparked[i] = nil
 	}
-	l.sleepers = l.sleepers[:0]
+	l.unparked = l.unparked[:0]
 }
 
 // cut takes the first segment out of the chain. Cursors that read it will find out at

@@ -49,7 +49,7 @@ func TestO01_ATransformWritesToNoOtherObject(t *testing.T) {
 
 // O04: whatever a transform makes of one object, that object goes to quarantine and the
 // informer goes on, by list and by watch.
-func TestO04_WhatATransformDoesWrongIsQuarantine(t *testing.T) {
+func TestO04_AFailedTransformQuarantinesItsObject(t *testing.T) {
 	for cause, transform := range map[string]func(*corev1.Pod) (*corev1.Pod, error){
 		"returned no object":       func(*corev1.Pod) (*corev1.Pod, error) { return nil, nil },
 		"changed the key":          func(p *corev1.Pod) (*corev1.Pod, error) { p.Name += "-renamed"; return p, nil },

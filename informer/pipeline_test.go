@@ -75,7 +75,7 @@ func TestH08_TransformRunsOncePerObject(t *testing.T) {
 	})
 }
 
-func TestH09_ResyncReplaysToThoseWhoAskedAndNeverLists(t *testing.T) {
+func TestH09_ResyncReplaysToItsSubscribersAndNeverLists(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a", "shop/b")
 		inf := newInformer(t, srv.Source(via), podOptions{Resync: time.Hour})
@@ -189,7 +189,7 @@ func TestH10_ReadsWaitForWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
+func TestH10_DeletionWaitsForThatUIDToBeDeleted(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a")
 		inf := newInformer(t, srv.Source(via), podOptions{})
@@ -235,7 +235,7 @@ func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
 	})
 }
 
-func TestW19_WaitsEndWhenTheHistoryBeginsAnew(t *testing.T) {
+func TestW19_WaitsEndWhenAnEpochBegins(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a")
 		inf := newInformer(t, srv.Source(via), podOptions{})
@@ -267,7 +267,7 @@ func TestW19_WaitsEndWhenTheHistoryBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestL15_RelistOfUnchangedObjectsCallsNobody(t *testing.T) {
+func TestL15_RelistOfUnchangedObjectsCallsNoHandler(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a", "shop/b")
 		inf := newInformer(t, srv.Source(via), podOptions{})
@@ -287,7 +287,7 @@ func TestL15_RelistOfUnchangedObjectsCallsNobody(t *testing.T) {
 	})
 }
 
-func TestCompactFormTellsTheSame(t *testing.T) {
+func TestCompactFormReportsTheSame(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a", "shop/b")
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
@@ -343,7 +343,7 @@ func TestMutationIsFound(t *testing.T) {
 	})
 }
 
-func TestListThatCountedOnWhatIsNotHeldIsMadeAgain(t *testing.T) {
+func TestAListThatOmittedObjectsNotHeldIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/a")
 		srv.OnList = func(n int, _ object.ListOptions, sink func(podItem) error) (object.Page, error, bool) {

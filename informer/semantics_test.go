@@ -74,7 +74,7 @@ func TestH01_HandlerOfAnEmptyResourceIsSynced(t *testing.T) {
 	})
 }
 
-func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T) {
+func TestH02_ABlockedHandlerDelaysNoOtherAndItsBacklogIsBoundedByKeys(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		const keys, rounds = 10, 20
 		srv := simtest.Pods()

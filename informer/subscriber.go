@@ -171,18 +171,18 @@ func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) 
 		n++
 		if s.events.open() {
 			calls++
-			h.tell(c, s.initial)
+			h.deliver(c, s.initial)
 		} else if e, ok := s.events.event(c, s.initial); ok {
 			calls++
-			h.tellEvent(&e)
+			h.deliverEvent(&e)
 		}
 	}
 	return n
 }
 
-// tell calls the function for a change. It is what a change costs each of many subscribers,
+// deliver calls the function for a change. It is what a change costs each of many subscribers,
 // so nothing is copied.
-func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
+func (h *Handler[T]) deliver(c *object.Change[T], initial bool) {
 	switch c.Kind {
 	case object.Updated:
 		if h.OnUpdate != nil {
@@ -207,8 +207,8 @@ func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
 	}
 }
 
-// tellEvent is tell for what the filter made of a change.
-func (h *Handler[T]) tellEvent(e *Event[T]) {
+// deliverEvent is deliver for what the filter made of a change.
+func (h *Handler[T]) deliverEvent(e *Event[T]) {
 	switch e.Kind {
 	case object.Added:
 		if h.OnAdd != nil {

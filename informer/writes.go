@@ -29,7 +29,7 @@ import (
 //
 // One rule decides when a write counts as read: order is evidence, absence is not. A write is settled
 // when the mirror holds the key at the version of the write or a later one, also that of a later
-// object of the same name, or is complete up to such a version. The objects of one name are told apart
+// object of the same name, or is complete up to such a version. The objects of one name are distinguished
 // by UID and ordered by version, so responses may be recorded late and in any order. A deletion
 // whose response has no version is settled when the mirror is complete up to a version that the server
 // had after it, unless the mirror has seen the deletion. See [Writes.Wait] for what brings

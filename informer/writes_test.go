@@ -169,7 +169,7 @@ func TestR02_AWrittenObjectInQuarantineIsNotReadAsTheOlderOne(t *testing.T) {
 	})
 }
 
-func TestR02_AWriteOutsideTheSelectionBlocksNobodyAndReadsSaySo(t *testing.T) {
+func TestR02_AWriteOutsideTheSelectionBlocksNoReaderAndReadsSaySo(t *testing.T) {
 	for name, sel := range map[string]object.Selection{
 		"labels":    {Labels: "app=web"},
 		"namespace": {Namespace: "store"},

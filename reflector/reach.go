@@ -93,7 +93,7 @@ func (a *reach) replay() replay {
 	return p
 }
 
-// active reports whether the replay goes on.
+// active reports whether the replay continues.
 func (p *replay) active(a *reach) bool {
 	if p.left != nil && p.from != a.progress {
 		*p = replay{}

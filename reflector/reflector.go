@@ -61,7 +61,7 @@ type Reflector[T any] struct {
 	status     Status                  // what Status returns
 	quarantine quarantine              // written by the goroutine in Run or Step only, so that it reads without the lock
 	asked      error                   // cause of a Relist that no step has handled yet
-	told       object.Epoch            // the latest that Rewound was called with
+	restored   object.Epoch            // the latest that Rewound was called with
 	wanted     object.Shard            // what SetShard was last called with
 	resharded  bool                    // no step has handled that call yet
 	confirm    confirmation            // what Confirm was called with
@@ -165,10 +165,10 @@ var errEpoch error = &askedError{cause: errors.New("another reflector found that
 func (r *Reflector[T]) Rewound(epoch object.Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if epoch <= r.told || epoch <= r.status.Mark.Epoch {
+	if epoch <= r.restored || epoch <= r.status.Mark.Epoch {
 		return
 	}
-	r.told = epoch
+	r.restored = epoch
 	if r.interrupt != nil {
 		r.interrupt(errEpoch)
 	}
@@ -263,11 +263,11 @@ func (r *Reflector[T]) stop(cause error) {
 // a back-off the list follows the wait.
 func (r *Reflector[T]) handleAsked() state[T] {
 	r.mu.Lock()
-	asked, told := r.asked, r.told
+	asked, restored := r.asked, r.restored
 	r.asked = nil
 	r.mu.Unlock()
-	if told > r.next {
-		if r.next = told; r.now.State != Idle {
+	if restored > r.next {
+		if r.next = restored; r.now.State != Idle {
 			asked = cmp.Or(asked, errEpoch)
 		}
 	}

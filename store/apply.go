@@ -429,7 +429,10 @@ func (t *txn[T]) eachUnlisted(scope object.Scope, f func(id uint32)) {
 	})
 }
 
-// markForeign records that the object of an id is of an earlier epoch.
+// markForeign records that the object of an id is of an earlier epoch. It clears the note of a version that readers
+// can see, without a Put after which they would look again. A Held that loads some of the three words before and some
+// after compares a UID that differs, and returns false: the object is decoded once more. With all three cleared it
+// compares the object itself. The writer never takes that for held: identityOf has no version for a foreign object.
 func (s *Store[T]) markForeign(id uint32) {
 	s.foreign[id] = true
 	s.note(id, &compactID{})

@@ -72,7 +72,7 @@ func TestEncodedObjectIsSharedWhileSomebodyHoldsIt(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-func TestEncodedObjectIsDecodedOnceForAllWhoHoldIt(t *testing.T) {
+func TestEncodedObjectIsDecodedOnceForAllReaders(t *testing.T) {
 	s, _, decodes := newEncodedStore(t)
 	setGone(t, s, fullPod)
 	first := get(t, s, "shop/web")

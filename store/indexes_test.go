@@ -348,7 +348,7 @@ func TestOwnerIndexFindsByEveryOwner(t *testing.T) {
 	want(t, "none", sorted(owner.Get(now(t, s), "")), nil)
 }
 
-func TestIndexMisuseTellsWhatToDo(t *testing.T) {
+func TestIndexMisuseSaysWhatToDo(t *testing.T) {
 	node := nodeIndex()
 	s := newPodStore(t)
 	snap := now(t, s)

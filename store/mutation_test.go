@@ -212,7 +212,7 @@ func encodedPods() store.Form[*corev1.Pod] {
 	)
 }
 
-func TestS06_DetectorIsQuietWhenNobodyWrites(t *testing.T) {
+func TestS06_DetectorReportsNothingWithoutWrites(t *testing.T) {
 	for name, form := range map[string]store.Form[*corev1.Pod]{"decoded": nil, "encoded": encodedPods()} {
 		t.Run(name, func(t *testing.T) {
 			s, found := watched(t, podMeta, podOptions{Form: form, Indexes: []podIndex{nodeIndex()}})

@@ -378,7 +378,7 @@ func TestDiffLeadsFromOneSnapshotToTheOther(t *testing.T) {
 	wantPanic(t, "store: Diff of snapshots of two stores", func() { diff(a, other) })
 }
 
-func TestRevisionTellsSnapshotsApart(t *testing.T) {
+func TestRevisionDistinguishesSnapshots(t *testing.T) {
 	s := newPodStore(t)
 	a, b := now(t, s), now(t, s)
 	want(t, "of one state", a.Revision(), b.Revision())

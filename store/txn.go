@@ -109,6 +109,8 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	if held == nil {
 		t.root.objects++
 	}
+	// After Put and before Publish: a reader of FindNote that loads a word of the new note then finds that the
+	// stamp changed meanwhile, and one that sees the new revision finds the whole note.
 	s.note(r.ID, &id.compact)
 	for _, x := range indexes {
 		x.commit(r.ID, false)

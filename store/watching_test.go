@@ -348,7 +348,7 @@ func TestMarksArePerScope(t *testing.T) {
 	want(t, "marks in Stats", s.Stats().Marks, []object.Mark{shop, bookmark})
 }
 
-func TestSyncIsToldAndChangesNothing(t *testing.T) {
+func TestSyncIsReportedAndChangesNothing(t *testing.T) {
 	s := newPodStore(t)
 	web := pod("shop/web", 5)
 	apply(t, s, 10, listed(10, web))

@@ -40,7 +40,7 @@ type Options[K comparable] struct {
 
 	// OnPanic is called when Group, Limiter, Metrics or Dropped panicked, with the name of the
 	// option and the panic's value, by the goroutine that panicked and without the queue's lock;
-	// it must not panic itself. The queue goes on: the item is in the group "", or is delayed by a
+	// it must not panic itself. The queue continues: the item is in the group "", or is delayed by a
 	// second. Defaults to nil: panics are only counted, in [Stats].
 	OnPanic func(option string, value any)
 }

@@ -19,7 +19,7 @@ import (
 
 // Events that were made at about the same time hang on one lease of etcd, which deletes
 // them all at once: their deletions have one version.
-func TestW14_WhatExpiresTogetherIsGone(t *testing.T) {
+func TestW14_ObjectsThatExpireTogetherAreDeleted(t *testing.T) {
 	plane := shared.Plane(t)
 	config := plane.Config()
 	t.Cleanup(func() { closeIdle(config) })

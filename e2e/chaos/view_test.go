@@ -139,7 +139,7 @@ func (v *view[T]) found() (events int, wrong []string) {
 	return v.events, v.wrong
 }
 
-func TestAViewNoticesWhatCannotBe(t *testing.T) {
+func TestAViewReportsInvalidHistories(t *testing.T) {
 	type thing = *metav1.PartialObjectMetadata
 	at := func(uid, version string) thing {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: version}}

@@ -211,7 +211,7 @@ func SplitEvent(frame []byte) (kind, object []byte, err error) {
 	return kind, object, nil
 }
 
-// walker goes through the members of an object. It finds where values end and looks
+// walker visits the members of an object. It finds where values end and looks
 // no further into them.
 type walker struct {
 	b           []byte
@@ -230,7 +230,7 @@ func walk(b []byte) walker {
 	return walker{b: b, i: i, before: '{'}
 }
 
-// next goes to the next member. It returns false after the last, with done set, and
+// next advances to the next member. It returns false after the last, with done set, and
 // where the bytes are not what an object consists of.
 func (w *walker) next() bool {
 	b, i := w.b, skipSpace(w.b, w.i)

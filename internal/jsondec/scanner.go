@@ -137,7 +137,7 @@ func (s *Scanner) Peek(item []byte) (Identity, error) {
 // HasItems reports whether "items" has been met, be it empty.
 func (s *Scanner) HasItems() bool { return s.seen[Items] }
 
-// step does what the state says, and goes to the next.
+// step does what the state says, and advances to the next.
 func (s *Scanner) step() (Part, error) {
 	c, err := s.next()
 	if err != nil {

@@ -65,7 +65,7 @@ func (o *outline) note(b []byte, from, i, end, depth int) {
 	*list = append(*list, int32(i-from))
 }
 
-// scan goes on at b[i] and returns the index after the value's last byte, with done;
+// scan continues at b[i] and returns the index after the value's last byte, with done;
 // or len(b) where the value has not ended yet. atEnd says that nothing follows b,
 // which is what ends a bare number. The value begins at b[from].
 func (s *splitter) scan(b []byte, from, i int, atEnd bool) (end int, done bool, err error) {
@@ -177,7 +177,7 @@ func (s *splitter) push(object bool) error {
 	return nil
 }
 
-// skipString goes on inside a string of which b has a part only, and clears quoted
+// skipString continues inside a string of which b has a part only, and clears quoted
 // after its end.
 func (s *splitter) skipString(b []byte, i int) int {
 	for ; i < len(b); i++ {

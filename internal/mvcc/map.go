@@ -102,7 +102,8 @@ func (m *Map) Find(k object.Key, revision uint64) (v Value, sure bool) {
 }
 
 // FindNote is [Map.Find] that also returns the first three notes of the value. They are zero
-// unless sure is true.
+// unless sure is true. The notes are of that value if the writer stores them after [Map.Put] and
+// before [History.Publish]: Put sets the stamp, which is compared before and after they are loaded.
 func (m *Map) FindNote(k object.Key, revision uint64) (v Value, note [3]uint64, sure bool) {
 	b, i := m.seek(k)
 	if b == nil {

@@ -116,7 +116,7 @@ func TestAStringThatIsTooLongForADictionaryIsHeldAllTheSame(t *testing.T) {
 
 // Sorts of strings come and go, so that dictionaries fill. What was packed with the first
 // ones is held, and so are they.
-func TestDictionariesAreBoundedAndGoWithWhatRefersToThem(t *testing.T) {
+func TestDictionariesAreBoundedAndFreedWithTheirLastReference(t *testing.T) {
 	soak.Measures(t)
 	var p Packer
 	var held []Packed

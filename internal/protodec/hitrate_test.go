@@ -180,7 +180,7 @@ func TestAPartInUseIsNotDisplacedByOthers(t *testing.T) {
 	}
 }
 
-func TestTouchLeavesMemoryAsItIs(t *testing.T) {
+func TestTouchLeavesMemoryUnchanged(t *testing.T) {
 	for _, size := range []int{0, 1, 8, pageSize - 1, pageSize, pageSize + 1, 3*pageSize + 5} {
 		b := bytes.Repeat([]byte{0xA5}, size+16)
 		clear(b[8 : 8+size])

@@ -152,7 +152,7 @@ func (s *state) addAny(f *field, p unsafe.Pointer, from, room int) error {
 }
 
 // entry reads one entry, b[start:stop]. The generated code lets a key or a value run
-// over the end of its entry and goes on at that end nevertheless; so does this.
+// over the end of its entry and continues at that end nevertheless; so does this.
 func (s *state) entry(f *field, b []byte, start, stop int) (entry, error) {
 	var e entry
 	i := start

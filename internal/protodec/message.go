@@ -124,7 +124,7 @@ func (s *state) fixed(f *field, p unsafe.Pointer, b []byte, i int, wire uint64) 
 }
 
 // scalars appends varints, one by one or packed. The generated code lets the last
-// number of a pack run over its end and goes on from there; so does this.
+// number of a pack run over its end and continues from there; so does this.
 func (s *state) scalars(f *field, p unsafe.Pointer, b []byte, i int, wire uint64) (int, error) {
 	end := i + 1
 	switch wire {

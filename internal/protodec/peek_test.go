@@ -75,7 +75,7 @@ func TestPeekMergesMetadataThatComesInPieces(t *testing.T) {
 	}
 }
 
-func TestPeekRefusesWhatIsNoMessage(t *testing.T) {
+func TestPeekRejectsInvalidMessages(t *testing.T) {
 	whole := examplePod(t)
 	for name, raw := range map[string][]byte{
 		"cut":                     whole[:len(whole)-1],

@@ -25,8 +25,8 @@ const Ignored = "samplecontroller.k8s.io/ignored"
 const OwnerIndex = "foo"
 
 // Controller keeps a Deployment for each [Foo], in the way of sample-controller: two
-// informers, their listers, a queue, and workers. A Deployment whose Foo is gone it deletes
-// by itself, because the servers that it is tested on have no garbage collector.
+// informers, their listers, a queue, and workers. It deletes
+// the Deployment of a deleted Foo itself, because the servers that it is tested on have no garbage collector.
 type Controller struct {
 	kube        kubernetes.Interface
 	sample      Interface
@@ -74,7 +74,7 @@ func NewController(kube kubernetes.Interface, sample Interface, deployments apps
 	return c, err
 }
 
-// alive returns an object, also of one that was deleted while nobody looked.
+// alive returns an object, or the last known state of one whose deletion was not observed.
 func alive(obj any) any {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -186,8 +186,8 @@ func (c *Controller) sync(ctx context.Context, name cache.ObjectName) error {
 	return err
 }
 
-// collect deletes what belongs to a Foo that is gone. That it is gone only the server
-// knows: the cache may be behind.
+// collect deletes what belongs to a deleted Foo. Only the server knows that it is deleted: the
+// cache may be behind.
 func (c *Controller) collect(ctx context.Context, name cache.ObjectName) error {
 	owned, err := c.owned.ByIndex(OwnerIndex, name.String())
 	if err != nil || len(owned) == 0 {

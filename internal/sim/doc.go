@@ -39,6 +39,6 @@
 //     they have not reached wait in silence.
 //   - A restore that has passed all versions readers know before one of them notices (W19): the
 //     writers wait for the first source of an informer, not for the others. Nor one of a server whose deletions carry the object's own version.
-//   - A subscriber that ignores changes of the status alone goes by the generation. After
+//   - A subscriber that ignores changes of the status alone uses the generation. After
 //     a restore the same generation may have another spec; a View does not insist on it.
 package sim

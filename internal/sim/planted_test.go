@@ -190,7 +190,7 @@ func planter(seed uint64, plant func(*bug)) func(sim.Source) sim.Source {
 }
 
 // This is wrong, too, but not beyond repair.
-func TestL15_WhatIsWronglyTakenForHeldIsListedAgain(t *testing.T) {
+func TestL15_AnItemWronglyTakenForHeldIsListedAgain(t *testing.T) {
 	for seed := range uint64(20) {
 		err := bubble(t, seed+1, nil, func(seed uint64, trace *sim.Trace) error {
 			return newPipeline(seed, trace, planter(seed, func(b *bug) {

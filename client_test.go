@@ -98,7 +98,7 @@ func TestClientReadsItsOwnWrites(t *testing.T) {
 	})
 }
 
-func TestClientWritesWhatIsSaid(t *testing.T) {
+func TestTheOptionsOfAClientsWritesAreHonoured(t *testing.T) {
 	withClient(t, nil, func(t *testing.T, r *testCluster, maps *tarn.Mirror[*corev1.ConfigMap], c *tarn.Client[*corev1.ConfigMap]) {
 		ctx := t.Context()
 		if _, err := c.Create(ctx, configMap("dry", nil), tarn.DryRun()); err != nil {

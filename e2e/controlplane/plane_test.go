@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-func TestAPlaneIsMistreatedAndComesBack(t *testing.T) {
+func TestAControlPlaneSurvivesItsFaults(t *testing.T) {
 	p := Start(t, Options{})
 	ctx := t.Context()
 	clients, err := kubernetes.NewForConfig(p.Config())

@@ -95,7 +95,7 @@ func TestDecodersWithOneTableDoNotMixTheirObjects(t *testing.T) {
 	}
 }
 
-func TestTheTableKnowsWhatFewBytesCost(t *testing.T) {
+func TestTheTableCountsTheSizeOfDecodedParts(t *testing.T) {
 	table := intern.NewParts(64 << 20)
 	d, err := For[*corev1.Pod](Options{Share: table})
 	if err != nil {

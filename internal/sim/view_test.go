@@ -25,7 +25,7 @@ func history() (s *sim.Server, a1, a2, b1, c1 *sim.Thing) {
 	return s, a1, a2, b1, c1
 }
 
-func TestViewRefusesWhatMakesNoSense(t *testing.T) {
+func TestViewRejectsInvalidHistories(t *testing.T) {
 	server, a1, a2, b1, c1 := history()
 	for name, c := range map[string]struct {
 		tell func(v *sim.View)

@@ -41,9 +41,13 @@ var errShard error = &askedError{cause: errors.New("the shard changed")}
 //
 // While watching this takes one LIST of what is new, at the version that the watch has reached
 // (resourceVersionMatch=Exact), or no list if nothing is new. A watch of the whole shard follows; until
-// then no events arrive. A call during a list takes effect after it. All of the new shard is listed if the last event was a deletion, which others
-// may follow at its version, if the version is older than [MaxPartAge], if the server no longer has it, if
-// there is none yet, and if the two shards are by different fields. Objects that the sink holds are then received but not decoded.
+// then no events arrive. A call during a list takes effect after it.
+//
+// All of the new shard is listed, without decoding what the sink holds, in these cases:
+//
+//   - The last event was a deletion, which others may follow at its version.
+//   - There is no version yet, it is older than [MaxPartAge], or the server no longer has it.
+//   - The two shards are by different fields.
 func (r *Reflector[T]) SetShard(shard object.Shard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@
 // lease. A candidate whose caches are live answers there, and only then the leader ends its work and
 // releases the lease. A process whose caches are not live leaves a free lease to others for three
 // times RetryPeriod, so it still leads if no process can do better. A new leader begins to work when its
-// caches have what earlier leaders wrote through a controller.Client, except what they wrote in the last
+// caches have what earlier leaders wrote through a controller.Tracked, except what they wrote in the last
 // seconds before a crash, and waits for that no longer than a lease duration. Electors of client-go
 // keep these annotations and ignore them.
 //

@@ -41,7 +41,7 @@ type Options struct {
 	OnNewLeader func(identity string)
 	// Caches returns the caches that reconciles read. A leader whose caches have not been live for
 	// LeaseDuration gives up the lease to a process whose caches are, and a new leader begins to work
-	// when its caches have what the earlier one wrote through a controller.Client. It is called at least
+	// when its caches have what the earlier one wrote through a controller.Tracked. It is called at least
 	// every RetryPeriod. Defaults to none.
 	Caches func() []Cache
 	// Logger receives the start and end of each term, and failed requests. Defaults to none.

@@ -134,7 +134,7 @@ func (e *Elector) await(ctx context.Context) {
 	})
 }
 
-// Wrote records that a controller.Client has written an object, for the next leader.
+// Wrote records that a controller.Tracked has written an object, for the next leader.
 func (f *fence) Wrote(cache string, key object.Key, at object.Mark) {
 	f.elector.writing.Lock()
 	defer f.elector.writing.Unlock()

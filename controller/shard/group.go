@@ -44,7 +44,7 @@ type Options struct {
 	LeaseDuration time.Duration
 	// Caches returns the caches that reconciles read. This member gets slots while all of them are
 	// watching, and begins to work on a slot when they have what its earlier owner wrote through a
-	// controller.Client. It is called at least twice a second. Defaults to none.
+	// controller.Tracked. It is called at least twice a second. Defaults to none.
 	Caches func() []Cache
 	// Ranges makes every slot a range of the server's hashes of namespaces, so that the caches of a
 	// member need only the objects of its slots. All members must have the same Ranges, and all

@@ -30,7 +30,7 @@ func (g *Group) newFence(slot Slot, release func()) *fence {
 	return &fence{lease.NewFence(check, fmt.Errorf("shard: slot %d was lost: %w", slot, controller.ErrNotLeading)), g, epoch, release}
 }
 
-// Wrote records that a controller.Client has written an object, for the next owner of the slot. at is
+// Wrote records that a controller.Tracked has written an object, for the next owner of the slot. at is
 // the version, and which part of the objects the cache has.
 func (f *fence) Wrote(cache string, key object.Key, at object.Mark) {
 	f.group.mu.Lock()

@@ -352,3 +352,21 @@ func ExampleStore_AddIndex() {
 	fmt.Println(byNode.Count(snap, "node-7"), byNode.Count(older, "node-7"))
 	// Output: 1 1
 }
+
+func ExampleLabelIndex_SelectIn() {
+	byLabel := store.NewLabelIndex[*corev1.Pod](nil)
+	pods := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{Indexes: []store.AnyIndex[*corev1.Pod]{byLabel}}))
+	for _, ns := range []string{"shop", "lab"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Labels: map[string]string{"app": "web"}}}
+		if err := pods.Set(pod); err != nil {
+			panic(err)
+		}
+	}
+	pods.View(func(snap store.Snapshot[*corev1.Pod]) {
+		for pod := range byLabel.SelectIn(snap, "shop", labels.SelectorFromSet(labels.Set{"app": "web"})) {
+			fmt.Println(pod.Namespace, pod.Name)
+		}
+	})
+	// Output:
+	// shop web
+}

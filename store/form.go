@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"weak"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/internal/packing"
@@ -26,9 +25,10 @@ type Form[T any] interface {
 // Encoded is a compact form: objects are held as bytes and decoded when read. The decoded
 // object is remembered until the garbage collector frees it, so that several readers share
 // one. Encode and decode must be inverse; decode is only ever
-// given what encode returned, and a store panics when it fails then.
-func Encoded[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
-	return &encoded[P, X]{encode: encode, decode: decode}
+// given what encode returned, and a store panics when it fails then. T is a pointer type, or an
+// interface that pointers implement.
+func Encoded[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
+	return newEncoded(encoded[T]{encode: encode, decode: decode})
 }
 
 // Packed is the most compact form: like [Encoded], but bytes that other objects have too are
@@ -37,8 +37,8 @@ func Encoded[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (
 // with Encoded, reading one less than 1 µs longer.
 //
 // Neither function may keep the bytes that decode is given.
-func Packed[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
-	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer)}
+func Packed[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
+	return newEncoded(encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer)})
 }
 
 // PackedWire is [Packed] for objects of an API: decode also decodes the bytes that the source of the
@@ -46,13 +46,20 @@ func Packed[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P
 // they are received, neither decoded nor encoded, if every index says which fields it reads; see
 // [Index.Reads]. For Options.OnMutation, decode must not share parts between objects (DisableSharing of
 // stream.Options).
-func PackedWire[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
-	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true}
+func PackedWire[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
+	return newEncoded(encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true})
 }
 
-type encoded[P ~*X, X any] struct {
-	encode func(P) ([]byte, error)
-	decode func([]byte) (P, error)
+func newEncoded[T any](f encoded[T]) Form[T] {
+	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
+		panic(fmt.Sprintf("store: objects in a compact form are pointers; %v is not one", t))
+	}
+	return &f
+}
+
+type encoded[T any] struct {
+	encode func(T) ([]byte, error)
+	decode func([]byte) (T, error)
 	packer *packing.Packer // nil: bytes are held as they are
 	wire   bool            // decode accepts what a source receives
 	// buffers are for unpacking: *[]byte.
@@ -60,20 +67,20 @@ type encoded[P ~*X, X any] struct {
 }
 
 // Hold implements [Form].
-func (f *encoded[P, X]) Hold(obj P) (object.Encoded[P], error) {
+func (f *encoded[T]) Hold(obj T) (object.Encoded[T], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err
 	}
-	h.remember(obj)
+	h.memory.keep(nil, obj, false)
 	return h, nil
 }
 
 // encoded implements encoder.
-func (f *encoded[P, X]) encoded(obj P, raw []byte, remember bool) (object.Encoded[P], error) {
-	var h *encodedObject[P, X]
+func (f *encoded[T]) encoded(obj T, raw []byte, remember bool) (object.Encoded[T], error) {
+	var h *encodedObject[T]
 	if raw != nil {
-		h = &encodedObject[P, X]{form: f, data: f.packer.Pack(raw)}
+		h = &encodedObject[T]{form: f, data: f.packer.Pack(raw)}
 	} else {
 		var err error
 		if h, err = f.hold(obj); err != nil {
@@ -81,88 +88,68 @@ func (f *encoded[P, X]) encoded(obj P, raw []byte, remember bool) (object.Encode
 		}
 	}
 	if remember {
-		h.remember(obj)
+		h.memory.keep(nil, obj, false)
 	}
 	return h, nil
 }
 
 // takesWire implements encoder.
-func (f *encoded[P, X]) takesWire() bool { return f.wire }
+func (f *encoded[T]) takesWire() bool { return f.wire }
 
-func (f *encoded[P, X]) hold(obj P) (*encodedObject[P, X], error) {
+func (f *encoded[T]) hold(obj T) (*encodedObject[T], error) {
 	data, err := f.encode(obj)
 	if err != nil {
 		return nil, fmt.Errorf("store: encoding a %T: %w", obj, err)
 	}
-	h := &encodedObject[P, X]{form: f, data: packing.Plain(data)}
+	h := &encodedObject[T]{form: f, data: packing.Plain(data)}
 	if f.packer != nil {
 		h.data = f.packer.Pack(data)
 	}
 	return h, nil
 }
 
-type encodedObject[P ~*X, X any] struct {
-	form *encoded[P, X]
-	data packing.Packed
-	last atomic.Pointer[weak.Pointer[X]]
-}
-
-// remember makes obj the decoded object that readers share, and returns it; or another that a reader
-// has already.
-func (h *encodedObject[P, X]) remember(obj P) P {
-	w := weak.Make((*X)(obj))
-	for {
-		last := h.last.Load()
-		if last != nil {
-			if other := last.Value(); other != nil {
-				return other
-			}
-		}
-		if h.last.CompareAndSwap(last, &w) {
-			return obj
-		}
-	}
-}
-
-// remembered returns the decoded object if the garbage collector has not freed it.
-func (h *encodedObject[P, X]) remembered() P {
-	if w := h.last.Load(); w != nil {
-		return w.Value()
-	}
-	return nil
+type encodedObject[T any] struct {
+	form   *encoded[T]
+	data   packing.Packed
+	memory memory[T]
 }
 
 // Get implements [object.Encoded].
-func (h *encodedObject[P, X]) Get() P {
-	if obj := h.remembered(); obj != nil {
+func (h *encodedObject[T]) Get() T {
+	if obj, ok := h.memory.get(nil); ok {
 		return obj
 	}
 	obj, err := h.decode()
 	if err != nil {
 		panic(fmt.Sprintf("store: decoding a %T that was encoded here: %v", obj, err))
 	}
-	return h.remember(obj)
+	return h.memory.keep(nil, obj, false)
 }
 
-func (h *encodedObject[P, X]) decode() (P, error) {
-	f := h.form
-	if f.packer == nil {
-		return f.decode(h.data.Bytes(nil))
+func (h *encodedObject[T]) decode() (obj T, err error) {
+	h.unpack(func(data []byte) { obj, err = h.form.decode(data) })
+	return obj, err
+}
+
+// unpack calls f with the bytes, which it must not keep.
+func (h *encodedObject[T]) unpack(f func(data []byte)) {
+	if h.form.packer == nil {
+		f(h.data.Bytes(nil))
+		return
 	}
-	buf, ok := f.buffers.Get().(*[]byte)
+	buf, ok := h.form.buffers.Get().(*[]byte)
 	if !ok {
 		buf = new([]byte)
 	}
-	obj, err := f.decode(h.data.Bytes(buf))
-	f.buffers.Put(buf)
-	return obj, err
+	f(h.data.Bytes(buf))
+	h.form.buffers.Put(buf)
 }
 
 // mutation implements mutable: what a reader did to the shared decoded object shows
 // when it is encoded again.
-func (h *encodedObject[P, X]) mutation(copy func(P) P) (path, was, is string) {
-	obj := h.remembered()
-	if obj == nil {
+func (h *encodedObject[T]) mutation(copy func(T) T) (path, was, is string) {
+	obj, ok := h.memory.get(nil)
+	if !ok {
 		return "", "", ""
 	}
 	if copy != nil {
@@ -201,7 +188,7 @@ type encoder[T any] interface {
 }
 
 // detects marks a form that the mutation detector supports.
-func (f *encoded[P, X]) detects() {}
+func (f *encoded[T]) detects() {}
 
 // cell is an object as the store holds it, with the identity that it would otherwise have to
 // decode. [Store.Encoder] makes one ahead of time, which the writer completes before it
@@ -269,7 +256,7 @@ func (s *Store[T]) Encoder(live func() bool) object.Encoder[T] {
 		if err != nil {
 			return nil, err
 		}
-		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj)}}, nil
+		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj, held)}}, nil
 	}
 	return object.Encoder[T]{Encode: encode, Reads: reads}
 }
@@ -310,10 +297,10 @@ func (s *Store[T]) reported(v object.Value[T]) object.Value[T] {
 }
 
 // extract has all indexes compute the values of obj. For one that fails the error takes their place.
-func extract[T any](indexes []bound[T], obj T) []any {
+func extract[T any](indexes []bound[T], obj T, held object.Encoded[T]) []any {
 	values := make([]any, len(indexes))
 	for i, x := range indexes {
-		values[i] = extractOne(x, obj)
+		values[i] = extractOne(x, obj, held)
 	}
 	return values
 }
@@ -321,12 +308,15 @@ func extract[T any](indexes []bound[T], obj T) []any {
 // indexFailure is the error of an index function, in place of its values.
 type indexFailure struct{ error }
 
-func extractOne[T any](x bound[T], obj T) (values any) {
+func extractOne[T any](x bound[T], obj T, held object.Encoded[T]) (values any) {
 	defer func() {
 		if p := recover(); p != nil {
 			values = indexFailure{fmt.Errorf("index function panicked: %v", p)}
 		}
 	}()
+	if r := x.reading(); r != nil {
+		obj = r.Of(object.Value[T]{Encoded: held})
+	}
 	values, err := x.extract(obj)
 	if err != nil {
 		return indexFailure{err}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"unsafe"
+	"weak"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -49,4 +50,43 @@ func (s *Store[T]) value(p mvcc.Value) object.Value[T] {
 		return object.Decoded(fromPointer[T](p))
 	}
 	return object.Value[T]{Encoded: cellAt[T](p)}
+}
+
+// pointed is what an object points to, without its type.
+type pointed = *byte
+
+// weakRef is a weak pointer to an object. kind is what an interface has besides the pointer: nil if T is a
+// pointer.
+type weakRef struct {
+	kind   unsafe.Pointer
+	target weak.Pointer[byte]
+}
+
+// words is how an interface is laid out.
+type words struct {
+	kind unsafe.Pointer
+	data pointed
+}
+
+// toWeak takes a pointer, or an interface that holds one, apart.
+func toWeak[T any](obj T) (kind unsafe.Pointer, p pointed) {
+	if unsafe.Sizeof(obj) == unsafe.Sizeof(p) {
+		return nil, *(*pointed)(unsafe.Pointer(&obj))
+	}
+	w := (*words)(unsafe.Pointer(&obj))
+	return w.kind, w.data
+}
+
+// fromWeak is the inverse of toWeak.
+func fromWeak[T any](kind unsafe.Pointer, p pointed) (obj T) {
+	if unsafe.Sizeof(obj) == unsafe.Sizeof(p) {
+		return *(*T)(unsafe.Pointer(&p))
+	}
+	return *(*T)(unsafe.Pointer(&words{kind, p}))
+}
+
+// isNone reports whether an object is the zero value of a pointer or an interface.
+func isNone[T any](obj T) bool {
+	_, p := toWeak(obj)
+	return p == nil
 }

@@ -35,6 +35,7 @@ type Index[T any, K comparable] struct {
 	order  func(a, b K) int
 	unique bool
 	fields []object.FieldPath // that the function reads; nil for any
+	by     *Reading[T]        // of the objects that the function is given; nil for that of the store
 }
 
 // AnyIndex is an [Index] of T with any type of values, for [Options.Indexes].
@@ -97,6 +98,13 @@ func (x *Index[T, K]) Unique() *Index[T, K] {
 // used.
 func (x *Index[T, K]) Reads(fields ...object.FieldPath) *Index[T, K] {
 	x.fields = append([]object.FieldPath{}, fields...)
+	return x
+}
+
+// By says how a compact store decodes the objects that the index function is called with. It changes and
+// returns x, and must be called before x is used.
+func (x *Index[T, K]) By(r *Reading[T]) *Index[T, K] {
+	x.by, x.fields = r, []object.FieldPath{}
 	return x
 }
 
@@ -308,9 +316,14 @@ func (x *Index[T, K]) Like(n Snapshot[T], obj T) iter.Seq[T] {
 // visit yields the objects that have the value k in the snapshot.
 func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, obj T) bool) bool {
 	objects, revision := n.store.objects, n.state.Revision
-	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool {
-		return yield(id, n.store.load(objects.At(id, revision)))
-	})
+	more := p.ids(n, k, func(id uint32) bool { return yield(id, n.load(objects.At(id, revision))) })
+	runtime.KeepAlive(n.lease)
+	return more
+}
+
+// ids yields the ids of the objects that have the value k in the snapshot.
+func (p *postings[T, K]) ids(n Snapshot[T], k K, yield func(id uint32) bool) bool {
+	more := p.Find(k).Visit(p.sees(n, k), yield)
 	runtime.KeepAlive(n.lease)
 	return more
 }
@@ -324,7 +337,7 @@ func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 			return false
 		}
 		found := false
-		err := p.def.guarded(n.store.load(held), func(value K) { found = found || value == k })
+		err := p.def.guarded(n.store.read(p.def.by, held), func(value K) { found = found || value == k })
 		return found && err == nil
 	}
 }
@@ -335,12 +348,11 @@ func (x *Index[T, K]) scan(n Snapshot[T], yield func(obj T, values []K) bool) {
 	var values []K
 	add := func(k K) { values = append(values, k) }
 	n.each(func(_ object.Key, p mvcc.Value) bool {
-		obj := n.store.load(p)
 		values = values[:0]
-		if x.guarded(obj, add) != nil {
+		if x.guarded(n.store.read(x.by, p), add) != nil {
 			values = values[:0]
 		}
-		return yield(obj, values)
+		return yield(n.load(p), values)
 	})
 }
 

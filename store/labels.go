@@ -51,19 +51,30 @@ func NewLabelIndex[T any](of func(T) map[string]string) *LabelIndex[T] {
 // that smallest number. A selector of nothing but negative requirements has to look at
 // everything.
 func (x *LabelIndex[T]) Select(n Snapshot[T], selector labels.Selector) iter.Seq[T] {
-	return func(yield func(T) bool) { x.selected(n, selector, yield) }
+	return x.SelectIn(n, "", selector)
 }
 
-func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield func(T) bool) {
-	if n.store == nil || selector == nil {
-		return
+// SelectIn is Select in one namespace; an empty namespace means all of them.
+func (x *LabelIndex[T]) SelectIn(n Snapshot[T], namespace string, selector labels.Selector) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		if n.store == nil || selector == nil {
+			return
+		}
+		x.selected(n, namespace, selector, yield)
+	}
+}
+
+func (x *LabelIndex[T]) selected(n Snapshot[T], namespace string, selector labels.Selector, yield func(T) bool) {
+	all := n.walk
+	if namespace != "" {
+		all = n.Namespace(namespace)
 	}
 	requirements, selectable := selector.Requirements()
 	if !selectable {
 		return
 	}
 	if len(requirements) == 0 {
-		n.walk(yield)
+		all(yield)
 		return
 	}
 	p := x.in(n)
@@ -72,7 +83,7 @@ func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield 
 		q = plan(p, requirements)
 	}
 	if q.from == nil {
-		n.walk(func(obj T) bool { return !x.matches(requirements, obj) || yield(obj) })
+		all(func(obj T) bool { return !x.matches(requirements, obj) || yield(obj) })
 		return
 	}
 	var groups []bitset
@@ -80,18 +91,23 @@ func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield 
 		groups = append(groups, x.collect(p, n, g))
 	}
 	for _, l := range q.from {
-		more := p.visit(n, l, func(id uint32, obj T) bool {
+		more := p.ids(n, l, func(id uint32) bool {
+			if namespace != "" && n.store.objects.Key(id).Namespace != namespace {
+				return true
+			}
 			for _, g := range groups {
 				if !g.has(id) {
 					return true
 				}
 			}
+			obj := n.load(n.store.objects.At(id, n.state.Revision))
 			return !x.matches(q.rest, obj) || yield(obj)
 		})
 		if !more {
-			return
+			break
 		}
 	}
+	runtime.KeepAlive(n.lease)
 }
 
 // collect returns the ids that have one of the labels in the snapshot.

@@ -14,6 +14,8 @@ type bound[T any] interface {
 	name() string
 	// reads returns the fields that the index function reads; nil if it may read any.
 	reads() []object.FieldPath
+	// reading is how the objects for the index function are decoded; nil for that of the store.
+	reading() *Reading[T]
 	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
 	// returns an error when the index is unique and another object has one of them. It may
 	// panic as the index function does.
@@ -112,6 +114,8 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 func (p *postings[T, K]) name() string { return p.def.label }
 
 func (p *postings[T, K]) reads() []object.FieldPath { return p.def.fields }
+
+func (p *postings[T, K]) reading() *Reading[T] { return p.def.by }
 
 func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
 	p.prepareNone()
@@ -309,7 +313,7 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	b := x.bind(s)
 	s.tx.begin()
 	s.objects.Lives(func(id uint32, p mvcc.Value) bool {
-		if _, err := prepare([]bound[T]{b}, 0, s.load(p), ref{}, lenient); err != nil {
+		if _, err := s.prepare([]bound[T]{b}, 0, s.read(b.reading(), p), p, ref{}, lenient); err != nil {
 			s.failed(b, &IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)

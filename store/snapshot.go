@@ -21,6 +21,8 @@ type Snapshot[T any] struct {
 	store *Store[T]
 	state *state
 	lease *lease
+
+	reading *Reading[T] // nil for that of the store
 }
 
 // lease is shared by all copies of a snapshot. The garbage collector releases the snapshot when
@@ -162,7 +164,7 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	if p == nil {
 		return obj, false
 	}
-	return n.store.load(p), true
+	return n.load(p), true
 }
 
 // Identity returns the UID and the version of the object with the given key. It does not decode the
@@ -194,7 +196,7 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	objects := n.store.objects
 	var some [mvcc.SpanSize]mvcc.Value
 	for span := range objects.Spans() {
-		if found := objects.Span(span, n.state.Revision, &some); !n.store.yieldAll(some[:found], yield) {
+		if found := objects.Span(span, n.state.Revision, &some); !n.yieldAll(some[:found], yield) {
 			break
 		}
 	}
@@ -226,7 +228,7 @@ func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
 		}
 	} else {
 		for _, p := range some[:found] {
-			dst = append(dst, cellAt[T](p).Get())
+			dst = append(dst, n.load(p))
 		}
 	}
 	runtime.KeepAlive(n.lease)
@@ -241,8 +243,8 @@ func (n Snapshot[T]) Changed(chunk int, since uint64) bool {
 }
 
 // yieldAll calls yield with what is held at some pointers.
-func (s *Store[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
-	if s.direct {
+func (n Snapshot[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
+	if n.store.direct {
 		for _, p := range some {
 			if !yield(fromPointer[T](p)) {
 				return false
@@ -251,7 +253,7 @@ func (s *Store[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
 		return true
 	}
 	for _, p := range some {
-		if !yield(cellAt[T](p).Get()) {
+		if !yield(n.load(p)) {
 			return false
 		}
 	}
@@ -277,7 +279,7 @@ func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
 	var pointers [len(f.ids)]mvcc.Value
 	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
 	f.n = 0
-	return n.store.yieldAll(pointers[:found], yield)
+	return n.yieldAll(pointers[:found], yield)
 }
 
 // each yields every key and what is held there, without order. The key must not be kept.
@@ -382,7 +384,7 @@ func (n Snapshot[T]) After(k object.Key, limit int) iter.Seq[T] {
 			ids = ids[:limit]
 		}
 		for _, id := range ids {
-			if !yield(n.store.load(objects.At(id, n.state.Revision))) {
+			if !yield(n.load(objects.At(id, n.state.Revision))) {
 				break
 			}
 		}

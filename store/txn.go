@@ -92,7 +92,7 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 		if i < len(values) {
 			err = prepareValues(indexes[i], values[i], r, how)
 		} else {
-			i, err = prepare(indexes, i, obj, r, how)
+			i, err = s.prepare(indexes, i, obj, val, r, how)
 		}
 		if err != nil {
 			failed := &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
@@ -140,9 +140,9 @@ func prepareValues[T any](x bound[T], values any, r ref, how strictness) error {
 	return x.prepareValues(values, r, how)
 }
 
-// prepare has the indexes from i on compute the values of obj, until one fails: it returns
-// that one with the error. A panic of an index function is an error.
-func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at int, err error) {
+// prepare has the indexes from i on compute the values of obj, which is held as val, until one
+// fails: it returns that one with the error. A panic of an index function is an error.
+func (s *Store[T]) prepare(indexes []bound[T], i int, obj T, val mvcc.Value, r ref, how strictness) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -150,7 +150,11 @@ func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at
 		}
 	}()
 	for ; at < len(indexes); at++ {
-		if err := indexes[at].prepare(obj, r, how); err != nil {
+		x, of := indexes[at], obj
+		if by := x.reading(); by != nil {
+			of = s.read(by, val)
+		}
+		if err := x.prepare(of, r, how); err != nil {
 			return at, err
 		}
 	}

@@ -31,6 +31,7 @@ type Resource[T any] struct {
 
 	encoding Encoding
 	make     func() T // nil in the zero Resource
+	typ      reflect.Type
 }
 
 // Of returns the resource of a Go type, a built-in kind or a type that names its own resource:
@@ -90,7 +91,26 @@ func MustOf[T any]() Resource[T] {
 // Custom returns a resource with its own Go type, usually a custom resource. Its encoding is
 // JSON. The type must be a pointer to a struct with metadata; see [Resource.Valid].
 func Custom[T any](res object.Resource) Resource[T] {
-	return Resource[T]{Resource: res, encoding: JSON, make: maker[T](reflect.TypeFor[T]())}
+	t := reflect.TypeFor[T]()
+	return Resource[T]{Resource: res, encoding: JSON, make: maker[T](t), typ: t}
+}
+
+// Like returns a resource whose objects have the Go type of an object, for programs that know it only
+// when they run. T is an interface that this type implements, such as controller.Object. Its encoding is
+// that of [Of] or [Metadata] for such a type, and JSON for any other.
+func Like[T any](res object.Resource, obj T) Resource[T] {
+	t := reflect.TypeOf(obj)
+	if t == nil {
+		return Resource[T]{Resource: res}
+	}
+	r := Resource[T]{Resource: res, encoding: JSON, make: maker[T](t), typ: t}
+	builtin, ok := ResourceOf(obj)
+	_, protobuf := any(obj).(unmarshaler)
+	_, named := any(obj).(describer)
+	if protobuf && (ok && !named && builtin.GVK() == res.GVK() || r.metadataOnly()) {
+		r.encoding = Protobuf
+	}
+	return r
 }
 
 // Unstructured returns a resource whose objects are decoded as maps. Its encoding is JSON.
@@ -127,14 +147,18 @@ func (r Resource[T]) Accept(verb Verb) string {
 
 // metadataOnly reports whether the server is asked for metadata only.
 func (r Resource[T]) metadataOnly() bool {
-	var obj T
-	_, ok := any(obj).(*metav1.PartialObjectMetadata)
-	return ok
+	return r.typ == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
+
+// Type returns the Go type of the objects.
+func (r Resource[T]) Type() reflect.Type { return r.typ }
 
 // Valid returns an error that says why the resource cannot be used.
 func (r Resource[T]) Valid() error {
-	t := reflect.TypeFor[T]()
+	t := r.typ
+	if t == nil {
+		t = reflect.TypeFor[T]()
+	}
 	switch {
 	case r.make == nil && r.Resource == object.Resource{}:
 		return fmt.Errorf("wire: the resource of %v is empty; use wire.Of, wire.Custom, wire.Unstructured or wire.Metadata", t)

@@ -16,6 +16,9 @@ import (
 
 // Options says what a [Decoder] leaves out and what it shares.
 type Options struct {
+	// Type is the type of the objects, a pointer, if T is an interface. Defaults to T.
+	Type reflect.Type
+
 	// Drop lists fields that are skipped in the bytes, as if they were absent. Their
 	// syntax is checked, their type is not. A path to no field drops nothing. Defaults to none.
 	Drop []object.FieldPath
@@ -34,6 +37,10 @@ type Options struct {
 	// share nothing.
 	Share *intern.Parts
 
+	// Whole keeps fields that the type does not have in what Trim returns, for other decoders.
+	// Defaults to false.
+	Whole bool
+
 	// Kind and APIVersion are set on unstructured items of a list that have neither. If
 	// Kind is set, an object without a kind is accepted. Defaults to none: an unstructured
 	// object must have a kind. Typed objects ignore both.
@@ -44,6 +51,8 @@ type Options struct {
 // goroutines.
 type Decoder[T any] struct {
 	m *machine
+	// typ is set if T is an interface: objects are pointers to it.
+	typ reflect.Type
 }
 
 // machine is a Decoder without its type parameter.
@@ -58,6 +67,7 @@ type machine struct {
 	boxes      *boxes
 	kind       string
 	apiVersion string
+	whole      bool
 	states     sync.Pool
 }
 
@@ -78,15 +88,19 @@ const nameSlots = 512
 // about a megabyte.
 const keepTokens = 1 << 16
 
-// For returns a decoder for T, which is *unstructured.Unstructured or a pointer to a
-// struct with JSON tags. It compiles the type and all types within it, once; keep what
+// For returns a decoder for T, which is *unstructured.Unstructured, a pointer to a
+// struct with JSON tags, or an interface; see Options.Type. It compiles the type and all types within it, once; keep what
 // it returns.
 func For[T any](opts Options) (*Decoder[T], error) {
-	m, err := newMachine(reflect.TypeFor[T](), opts)
-	if err != nil {
+	t, d := reflect.TypeFor[T](), &Decoder[T]{}
+	if t.Kind() == reflect.Interface && opts.Type != nil && opts.Type.Implements(t) {
+		t, d.typ = opts.Type, opts.Type.Elem()
+	}
+	var err error
+	if d.m, err = newMachine(t, opts); err != nil {
 		return nil, err
 	}
-	return &Decoder[T]{m: m}, nil
+	return d, nil
 }
 
 // newMachine returns the decoder for the pointer type t.
@@ -100,7 +114,7 @@ func newMachine(t reflect.Type, opts Options) (*machine, error) {
 	}
 	m := &machine{
 		elem: t.Elem(), drop: drop, strings: opts.Strings, share: opts.Share,
-		kind: opts.Kind, apiVersion: opts.APIVersion,
+		kind: opts.Kind, apiVersion: opts.APIVersion, whole: opts.Whole,
 	}
 	if opts.Only != nil {
 		if m.only, err = newDropping(append([]object.FieldPath{{"kind"}, {"apiVersion"}}, opts.Only...)); err != nil {
@@ -124,6 +138,9 @@ func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	if err != nil {
 		var none T
 		return none, err
+	}
+	if d.typ != nil {
+		return reflect.NewAt(d.typ, p).Interface().(T), nil
 	}
 	// T is a pointer to machine.elem, which is what p points to.
 	return *(*T)(unsafe.Pointer(&p)), nil
@@ -150,7 +167,7 @@ func (m *machine) decode(raw []byte) (unsafe.Pointer, error) {
 }
 
 // Trim returns the bytes of an object, which Decode accepts, without the fields that the decoder
-// drops or, if T is not unstructured, does not know. They are raw itself or in buf, which grows as needed.
+// drops or, unless T is unstructured or Options.Whole is set, does not know. They are raw itself or in buf, which grows as needed.
 // It is not ok for documents that are too unusual to say what a decoder with other Only fields
 // makes of them.
 func (d *Decoder[T]) Trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
@@ -163,10 +180,14 @@ func (m *machine) trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
 	switch {
 	case !s.lex(raw) || s.raw[s.tokens[0].start] != '{' || s.root == nil && !s.decodable():
 		return nil, false
-	case s.drop == nil && s.root == nil:
+	case s.drop == nil && (s.root == nil || s.whole):
 		return raw, true
 	}
-	*buf = s.filter((*buf)[:0], 0, s.drop, s.root)
+	known := s.root
+	if s.whole {
+		known = nil
+	}
+	*buf = s.filter((*buf)[:0], 0, s.drop, known)
 	return *buf, true
 }
 

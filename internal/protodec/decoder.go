@@ -14,6 +14,8 @@ import (
 
 // Options configure a [Decoder]. Drop and Only change the decoded values.
 type Options struct {
+	// Type is the type of the objects, a pointer, if T is an interface. Defaults to T.
+	Type reflect.Type
 	// Drop names the fields to leave out, by the names that they have in JSON. A path
 	// into a map drops the entry with that key; a map that loses all its entries is nil,
 	// as if it had been encoded without them. Defaults to none.
@@ -31,21 +33,29 @@ type Options struct {
 }
 
 // Decoder decodes messages of one type. It may be used by any number of goroutines.
-type Decoder[T any] struct{ engine *engine }
+type Decoder[T any] struct {
+	engine *engine
+	typ    reflect.Type // T is an interface, and objects are pointers to it; nil if T is that pointer
+}
 
-// For compiles a decoder for T, a pointer to an API type such as *corev1.Pod. The error
-// names the field path of opts.Drop that does not exist, or says why the type cannot be
-// compiled, as [Supported] does.
+// For compiles a decoder for T, a pointer to an API type such as *corev1.Pod, or an interface; see
+// Options.Type. The error names the field path of opts.Drop that does not exist, or says why the type
+// cannot be compiled, as [Supported] does.
 func For[T any](opts Options) (*Decoder[T], error) {
 	t := reflect.TypeFor[T]()
+	d := &Decoder[T]{}
+	if t.Kind() == reflect.Interface && opts.Type != nil && opts.Type.Implements(t) {
+		t, d.typ = opts.Type, opts.Type.Elem()
+	}
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("protodec: %s is not a pointer to a struct", t)
 	}
-	e, err := newEngine(t.Elem(), opts)
+	var err error
+	d.engine, err = newEngine(t.Elem(), opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Decoder[T]{e}, nil
+	return d, nil
 }
 
 // Decode decodes the protobuf message of an object, without the envelope. It keeps
@@ -55,6 +65,9 @@ func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	if err != nil {
 		var none T
 		return none, err
+	}
+	if d.typ != nil {
+		return reflect.NewAt(d.typ, p).Interface().(T), nil
 	}
 	// T is a pointer to the engine's type, as For has checked, and so is p.
 	return *(*T)(unsafe.Pointer(&p)), nil

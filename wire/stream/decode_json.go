@@ -26,7 +26,7 @@ type jsonCodec[T any] struct {
 }
 
 func newJSONCodec[T any](res wire.Resource[T], opts Options, strings *intern.Strings) (codec[T], error) {
-	jo := jsondec.Options{Drop: opts.Drop, Strings: strings}
+	jo := jsondec.Options{Type: res.Type(), Drop: opts.Drop, Strings: strings, Whole: opts.Whole}
 	if !opts.DisableSharing {
 		jo.Share = intern.NewParts(0)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +23,13 @@ type protoCodec[T any] struct {
 }
 
 func newProtoCodec[T any](res wire.Resource[T], opts Options, strings *intern.Strings) (codec[T], error) {
-	if cause := protodec.Supported(reflect.TypeFor[T]()); cause != nil {
+	if cause := protodec.Supported(res.Type()); cause != nil {
 		if len(opts.Drop) > 0 {
 			return nil, fmt.Errorf("stream: fields of %s cannot be dropped: %w; use Encoded(wire.JSON)", res.Resource, cause)
 		}
 		return protoCodec[T]{objects: &generatedDecoder[T]{make: res.New}, buffers: &sync.Pool{}}, nil
 	}
-	po := protodec.Options{Drop: opts.Drop, Strings: strings}
+	po := protodec.Options{Type: res.Type(), Drop: opts.Drop, Strings: strings}
 	if !opts.DisableSharing {
 		po.Share = intern.NewParts(0)
 	}

@@ -33,6 +33,9 @@ type Options struct {
 	// Object; [Source.Decode] decodes it. Raw is valid until the sink returns, or until the
 	// next call of the stream's Next. Defaults to false.
 	Lazy bool
+	// Whole keeps fields that T does not have in an object's encoding, for readers that decode it as
+	// another type. Only JSON has such fields. Defaults to false.
+	Whole bool
 	// Hook may change the query of each request before it is sent. It must be safe for
 	// concurrent use. Defaults to none.
 	Hook func(verb wire.Verb, query url.Values)

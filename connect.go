@@ -47,6 +47,7 @@ type options struct {
 	reconciles   []controller.Observer
 	requests     []wire.Observer
 	onMutation   func(store.Mutation)
+	watchErrors  func(mirror string, err error)
 	audit        time.Duration // 0 for none
 	logger       *slog.Logger
 }
@@ -144,6 +145,12 @@ func WithAudit(period time.Duration) ConnectOption { return func(o *options) { o
 // WithLogger sets the logger, which receives failures that are retried, warnings from the
 // server, panics of subscribers, and failed reconciles. Defaults to [slog.Default].
 func WithLogger(logger *slog.Logger) ConnectOption { return func(o *options) { o.logger = logger } }
+
+// WithWatchErrors calls f with the name of a mirror and each failure of its lists and watches, which are
+// then not logged. f must not block. Defaults to a warning in the log.
+func WithWatchErrors(f func(mirror string, err error)) ConnectOption {
+	return func(o *options) { o.watchErrors = f }
+}
 
 // WithTuning changes how mirrors list and watch.
 func WithTuning(t Tuning) ConnectOption { return func(o *options) { o.tuning = t } }

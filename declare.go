@@ -42,13 +42,13 @@ func MirrorOf[P Pointer[X], X any](c *Cluster, opts ...Option) (*Mirror[P], erro
 // MirrorResource is [MirrorOf] for a described resource: a custom resource with a Go type
 // (wire.Custom) or without one (wire.Unstructured), or only the metadata of any resource
 // (wire.Metadata). If the server does not serve it, the mirror waits until it does.
-func MirrorResource[P Pointer[X], X any](c *Cluster, res wire.Resource[P], opts ...Option) (*Mirror[P], error) {
+func MirrorResource[P Object](c *Cluster, res wire.Resource[P], opts ...Option) (*Mirror[P], error) {
 	return attach(c, callSite(), res, nil, opts)
 }
 
 // MirrorTransformed is [MirrorResource] with a transform, which runs on every object before it
 // is stored. All users of a mirror must use the same one. A nil transform changes nothing.
-func MirrorTransformed[P Pointer[X], X any](c *Cluster, res wire.Resource[P], t *Transform[P], opts ...Option) (*Mirror[P], error) {
+func MirrorTransformed[P Object](c *Cluster, res wire.Resource[P], t *Transform[P], opts ...Option) (*Mirror[P], error) {
 	return attach(c, callSite(), res, t, opts)
 }
 
@@ -64,7 +64,7 @@ func MirrorMetadata(ctx context.Context, c *Cluster, name string, opts ...Option
 	return mirrorByName(ctx, c, name, wire.Metadata, opts)
 }
 
-func mirrorByName[P Pointer[X], X any](ctx context.Context, c *Cluster, name string, describe func(object.Resource) wire.Resource[P], opts []Option) (*Mirror[P], error) {
+func mirrorByName[P Object](ctx context.Context, c *Cluster, name string, describe func(object.Resource) wire.Resource[P], opts []Option) (*Mirror[P], error) {
 	site := callSite()
 	found, err := c.discovery.Find(ctx, name)
 	if err != nil {

@@ -49,6 +49,7 @@ type declaration struct {
 	history        int       // versions; 0 for none
 	shard          *Shard    // nil for none
 	whole          bool      // all objects, of a cluster that divides them
+	latest         bool      // the first list asks for the most recent state
 	transform      transform // nil for none
 }
 
@@ -142,6 +143,16 @@ func join(a, b string) string {
 func Compact() Option {
 	return optionFunc(func(d *declaration) error {
 		d.compact = true
+		return nil
+	})
+}
+
+// Latest makes the first list of a mirror ask for the most recent state, which costs the server more than
+// any state that it has in memory. It is for a mirror that is declared after the program has written to the
+// resource. It has no effect on a mirror that exists.
+func Latest() Option {
+	return optionFunc(func(d *declaration) error {
+		d.latest = true
 		return nil
 	})
 }

@@ -84,7 +84,7 @@ type anyInformer interface {
 
 // attach returns a reference to the mirror that the options select, which it creates if
 // there is none. t may be nil.
-func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[P], t *Transform[P], opts []Option) (*Mirror[P], error) {
+func attach[P Object](c *Cluster, site string, res wire.Resource[P], t *Transform[P], opts []Option) (*Mirror[P], error) {
 	fail := func(err error) (*Mirror[P], error) {
 		return nil, fmt.Errorf("tarn: mirror at %s: %w", site, err)
 	}
@@ -106,7 +106,7 @@ func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[P], 
 	}
 	api := wire.For(c.client, res)
 	cl := &claim{site: site}
-	m, err := c.claim(d.identityFor(res.Resource, reflect.TypeFor[P](), res.Encoding()), d, cl,
+	m, err := c.claim(d.identityFor(res.Resource, res.Type(), res.Encoding()), d, cl,
 		func(m *shared) error { return build(c, m, api, d, t) })
 	if err != nil {
 		return nil, err
@@ -241,12 +241,13 @@ func (id identity) name() string {
 }
 
 // build creates the informer of a mirror.
-func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *declaration, t *Transform[P]) error {
+func build[P Object](c *Cluster, m *shared, api *wire.API[P], d *declaration, t *Transform[P]) error {
 	source, err := stream.NewSource(api, object.Selection{}, stream.Options{
 		Drop: slices.Collect(maps.Values(d.dropped)),
 		// Transformed objects share nothing, so the tables would be unused. The mutation check decodes
 		// a compact object again, to memory that no reader can have written to.
 		DisableSharing: t != nil || d.compact && c.opts.onMutation != nil,
+		Whole:          reflect.TypeFor[P]().Kind() == reflect.Interface, // for Mirror.DecoderFor
 	})
 	if err != nil {
 		return err
@@ -260,7 +261,11 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 		Logger:     c.opts.logger,
 		Reflector: reflector.Options[P]{
 			Streaming: c.opts.tuning.Streaming, Backoff: c.opts.tuning.Backoff, RemovedAfter: c.opts.tuning.RemovedAfter, Budget: c.budget,
+			Latest: d.latest,
 		},
+	}
+	if failed := c.opts.watchErrors; failed != nil {
+		opts.Reflector.OnError = func(err error) { failed(m.name, err) }
 	}
 	if t != nil {
 		opts.Transform = t.apply

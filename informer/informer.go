@@ -256,6 +256,7 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 		events:   eventFilter[T]{statusOnly: opts.IgnoreStatusOnly},
 		period:   opts.Resync,
 		onSynced: opts.OnSynced,
+		reading:  opts.Reading,
 		report:   func(e *PanicError) { inf.guard("OnPanic", func() { onPanic(e) }) },
 	}
 	if filter := opts.Filter; filter != nil {

@@ -150,6 +150,10 @@ type SubOptions[T any] struct {
 	// Defaults to the file and line that subscribed.
 	Name string
 
+	// Reading is how the objects of a handler are decoded if the mirror has a compact form; see
+	// store.Reading. Only Subscribe uses it. Defaults to that of the form.
+	Reading *store.Reading[T]
+
 	// Filter drops objects for which it returns false. An update after which an object passes is
 	// delivered as an addition, one after which it no longer passes as a deletion. The result
 	// must depend on the object only. An object for which it panics is dropped, and the panic

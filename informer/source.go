@@ -180,7 +180,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	if opts.Since = src.seen; !opts.Since.Version.Known() {
 		opts.Since = inf.left
 	}
-	opts.Since.Scope, opts.Latest = scope, src.latest
+	opts.Since.Scope, opts.Latest = scope, opts.Latest || src.latest
 	inf.mu.Unlock()
 	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {

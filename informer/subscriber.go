@@ -16,6 +16,7 @@ type subscriber[T any] struct {
 	events   eventFilter[T]
 	onSynced func()
 	period   time.Duration // of resyncs
+	reading  *store.Reading[T]
 	report   func(*PanicError)
 	// receive delivers changes; false ends the subscription.
 	receive func([]object.Change[T]) bool
@@ -169,6 +170,11 @@ func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) 
 	for n < len(changes) && !s.sub.over.Load() {
 		c := &changes[n]
 		n++
+		if s.reading != nil {
+			read := *c
+			read.Value, read.Prior = s.read(c.Value), s.read(c.Prior)
+			c = &read
+		}
 		if s.events.open() {
 			calls++
 			h.deliver(c, s.initial)
@@ -178,6 +184,11 @@ func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) 
 		}
 	}
 	return n
+}
+
+// read decodes a value as the subscriber's reading does.
+func (s *subscriber[T]) read(v object.Value[T]) object.Value[T] {
+	return object.Decoded(s.reading.Of(v))
 }
 
 // deliver calls the function for a change. It is what a change costs each of many subscribers,

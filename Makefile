@@ -27,8 +27,8 @@ SCALEFLAGS ?=
 HTML ?=
 
 # Separate modules, each with a replace of the root module. `make check` vets them, and runs the
-# tests of e2e/rules and of the examples.
-MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod e2e/console/go.mod e2e/rules/go.mod examples/*/go.mod))
+# tests of controllerruntime, of e2e/rules and of the examples.
+MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod controllerruntime/go.mod e2e/go.mod e2e/console/go.mod e2e/rules/go.mod examples/*/go.mod))
 
 step = @printf '==> %s\n'
 
@@ -217,5 +217,5 @@ modules:
 	@set -e; for m in $(MODULES); do \
 		printf '==> %s: go vet ./...\n' "$$m"; \
 		( cd "$$m" && $(GO) vet ./... ); \
-		case "$$m" in examples/*|e2e/rules) printf '==> %s: go test ./...\n' "$$m"; ( cd "$$m" && $(gotest) -vet=off ./... ) ;; esac; \
+		case "$$m" in examples/*|controllerruntime|e2e/rules) printf '==> %s: go test ./...\n' "$$m"; ( cd "$$m" && $(gotest) -vet=off ./... ) ;; esac; \
 	done

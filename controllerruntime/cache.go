@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -100,15 +101,9 @@ func (o Options) newCache(config *rest.Config, opts cache.Options) (cache.Cache,
 
 // connect returns a cluster that sends its requests with the HTTP client of the options.
 func (c *mirrorCache) connect(options []tarn.ConnectOption) (*tarn.Cluster, error) {
-	base, _, err := rest.DefaultServerUrlFor(c.config)
+	transport, err := over(c.config, c.opts.HTTPClient)
 	if err != nil {
 		return nil, err
-	}
-	transport := &rest.Config{
-		Host: base.String(), Transport: c.opts.HTTPClient.Transport, Timeout: c.opts.HTTPClient.Timeout,
-		UserAgent: c.config.UserAgent, DisableCompression: c.config.DisableCompression,
-		QPS: c.config.QPS, Burst: c.config.Burst, RateLimiter: c.config.RateLimiter,
-		WarningHandler: c.config.WarningHandler, WarningHandlerWithContext: c.config.WarningHandlerWithContext,
 	}
 	own := []tarn.ConnectOption{
 		tarn.WithConfig(transport),
@@ -122,6 +117,21 @@ func (c *mirrorCache) connect(options []tarn.ConnectOption) (*tarn.Cluster, erro
 		}))
 	}
 	return tarn.Connect(append(own, options...)...)
+}
+
+// over returns a configuration for the same server whose requests an HTTP client sends, with its
+// credentials.
+func over(config *rest.Config, client *http.Client) (*rest.Config, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: base.String(), Transport: client.Transport, Timeout: client.Timeout,
+		UserAgent: config.UserAgent, DisableCompression: config.DisableCompression,
+		QPS: config.QPS, Burst: config.Burst, RateLimiter: config.RateLimiter,
+		WarningHandler: config.WarningHandler, WarningHandlerWithContext: config.WarningHandlerWithContext,
+	}, nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the cache runs before this process leads.

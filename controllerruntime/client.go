@@ -3,6 +3,7 @@ package controllerruntime
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
 )
 
 // NewClient is a client.NewClientFunc, for ctrl.Options.NewClient beside [NewCache]. The client is that of
@@ -35,6 +37,9 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 		return inner, nil
 	}
 	own := &ownWrites{Client: inner, cache: c, trees: options.Cache.Unstructured}
+	if own.deletes, err = deleter(config, options.HTTPClient); err != nil {
+		return nil, err
+	}
 	for _, obj := range options.Cache.DisableFor {
 		gvk, err := apiutil.GVKForObject(obj, inner.Scheme())
 		if err != nil {
@@ -49,8 +54,24 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 type ownWrites struct {
 	client.Client
 	cache    *mirrorCache
-	trees    bool // unstructured objects are read from the cache
+	deletes  *wire.Client // because inner does not return what the server answers to a delete
+	trees    bool         // unstructured objects are read from the cache
 	uncached []schema.GroupVersionKind
+}
+
+// deleter returns a client with the credentials of another.
+func deleter(config *rest.Config, httpClient *http.Client) (*wire.Client, error) {
+	if httpClient == nil {
+		var err error
+		if httpClient, err = rest.HTTPClientFor(config); err != nil {
+			return nil, err
+		}
+	}
+	own, err := over(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return wire.New(own, wire.Options{})
 }
 
 // Get implements client.Reader.
@@ -205,14 +226,33 @@ func (c *ownWrites) Delete(ctx context.Context, obj client.Object, opts ...clien
 	if err != nil || o.DisableReadYourWritesConsistency || len(o.DryRun) > 0 {
 		return c.Client.Delete(ctx, obj, opts...)
 	}
-	w := c.begin(gvk, keyOf(obj))
-	if err := c.Client.Delete(ctx, obj, opts...); err != nil {
+	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
 		return err
 	}
-	// The client does not return the answer: it is the deletion of the object that was last written or mirrored.
-	for _, b := range w.begun {
-		b.Deleting(object.Deletion{})
+	key, resource := keyOf(obj), resourceOf(mapping)
+	if !resource.Namespaced {
+		key.Namespace = ""
 	}
+	body := o.AsDeleteOptions()
+	body.Kind, body.APIVersion = "DeleteOptions", "v1"
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	w := c.begin(gvk, key)
+	result, err := c.deletes.Request(wire.VerbDelete).Resource(resource).Key(key).
+		Body("application/json", data).Accept("application/json").Do(ctx)
+	if err != nil {
+		return err
+	}
+	w.each(key.Namespace, func(p *part) {
+		b, ok := w.begun[p]
+		if !ok {
+			b = p.inf.Writes().Begin(key)
+		}
+		b.Deleting(result.Deletion())
+	})
 	return nil
 }
 

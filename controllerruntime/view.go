@@ -85,13 +85,10 @@ func (c *mirrorCache) newView(key viewKey) (*view, error) {
 		return nil, err
 	}
 	v := &view{
-		cache: c, key: key, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		indexes: map[string]*index{},
+		cache: c, key: key, indexes: map[string]*index{},
 	}
-	resource := object.Resource{
-		Group: mapping.Resource.Group, Version: mapping.Resource.Version, Resource: mapping.Resource.Resource,
-		Kind: key.gvk.Kind, Namespaced: v.namespaced,
-	}
+	resource := resourceOf(mapping)
+	v.namespaced = resource.Namespaced
 	var scopes []scope
 	scopes, v.restricted = c.settings.of(key.gvk, v.namespaced)
 	for _, s := range scopes {
@@ -103,6 +100,13 @@ func (c *mirrorCache) newView(key viewKey) (*view, error) {
 		v.parts = append(v.parts, p)
 	}
 	return v, nil
+}
+
+func resourceOf(mapping *meta.RESTMapping) object.Resource {
+	return object.Resource{
+		Group: mapping.Resource.Group, Version: mapping.Resource.Version, Resource: mapping.Resource.Resource,
+		Kind: mapping.GroupVersionKind.Kind, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}
 }
 
 // newPart returns a part on a mirror that serves it, which it makes if there is none.

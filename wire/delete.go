@@ -99,26 +99,7 @@ func (a *API[T]) DeleteReturning(ctx context.Context, key object.Key, opts Delet
 	if err != nil {
 		return object.Deletion{}, err
 	}
-	// The response is a Status or the object.
-	type holder struct {
-		UID     object.UID     `json:"uid"`
-		Version object.Version `json:"resourceVersion"`
-		Deleted string         `json:"deletionTimestamp"`
-	}
-	var response struct {
-		Metadata holder `json:"metadata"`
-		Details  holder `json:"details"`
-	}
-	if json.Unmarshal(res.Raw(), &response) != nil {
-		return object.Deletion{}, nil // the delete was accepted
-	}
-	if response.Details.UID != "" {
-		return object.Deletion{UID: response.Details.UID}, nil
-	}
-	if response.Metadata.Deleted == "" {
-		return object.Deletion{UID: response.Metadata.UID}, nil // it is deleted; the version may be that before
-	}
-	return object.Deletion{UID: response.Metadata.UID, Version: response.Metadata.Version}, nil
+	return res.Deletion(), nil
 }
 
 // DeleteCollection deletes the objects that sel selects. A namespaced resource needs the

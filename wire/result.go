@@ -1,9 +1,12 @@
 package wire
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Result is the response to a request, read as a whole.
@@ -30,6 +33,30 @@ func (r *Result) Into(into any) error {
 		}
 	}
 	return r.into(into)
+}
+
+// Deletion returns what the response to a delete says: it is a Status or the object. It is the zero
+// Deletion if the response cannot be read.
+func (r *Result) Deletion() object.Deletion {
+	type holder struct {
+		UID     object.UID     `json:"uid"`
+		Version object.Version `json:"resourceVersion"`
+		Deleted string         `json:"deletionTimestamp"`
+	}
+	var response struct {
+		Metadata holder `json:"metadata"`
+		Details  holder `json:"details"`
+	}
+	if json.Unmarshal(r.data, &response) != nil {
+		return object.Deletion{} // the delete was accepted
+	}
+	if response.Details.UID != "" {
+		return object.Deletion{UID: response.Details.UID}
+	}
+	if response.Metadata.Deleted == "" {
+		return object.Deletion{UID: response.Metadata.UID} // it is deleted; the version may be that before
+	}
+	return object.Deletion{UID: response.Metadata.UID, Version: response.Metadata.Version}
 }
 
 func (r *Result) into(into any, want ...schema.GroupVersionKind) error {

@@ -582,6 +582,53 @@ func TestARelistReportsDifferencesOnly(t *testing.T) {
 	})
 }
 
+// An object with a new UID under an old name is another object.
+func TestARecreatedObjectIsADeletionAndAnAddition(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apiserver.Server) {
+		namespaces(t, server, "shop")
+		create(t, server, pod("shop", "web", nil))
+		c := start(t, server, controllerruntime.Options{}, cache.Options{})
+		seen := events(t, c, &corev1.Pod{})
+		remove, err := server.Inject(apiserver.Fault{Kind: apiserver.Unavailable, Resource: "pods", Verb: "watch"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Cut("pods")
+		if err := server.Delete(pod("shop", "web", nil)); err != nil {
+			t.Fatal(err)
+		}
+		create(t, server, pod("shop", "web", nil))
+		server.Compact(0)
+		time.Sleep(10 * time.Second)
+		remove()
+		time.Sleep(5 * time.Minute)
+		var kinds []string
+		for _, event := range *seen {
+			kind, _, _ := strings.Cut(event, " ")
+			kinds = append(kinds, kind)
+		}
+		if !slices.Equal(kinds, []string{"add", "delete", "add"}) {
+			t.Errorf("the handler saw %q", *seen)
+		}
+	})
+}
+
+// With informers of the program's own, the cache is controller-runtime's.
+func TestACacheWithInformersOfTheProgramIsControllerRuntimes(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apiserver.Server) {
+		c, err := controllerruntime.NewCache(server.Config(), cache.Options{NewInformer: toolscache.NewSharedIndexInformer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := controllerruntime.ClusterOf(c); ok {
+			t.Error("it is one of Tarn's")
+		}
+		if err := controllerruntime.Ready(c)(nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Namespaces with equal settings share a mirror; others and selectors have their own.
 func TestNamespacesAndSelectorsDecideTheMirrors(t *testing.T) {
 	bubble(t, func(t *testing.T, server *apiserver.Server) {

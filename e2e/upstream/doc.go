@@ -34,7 +34,8 @@
 // specs are expected to fail is read from suites.txt: the exit status is 1 if another one
 // fails, or if one of these passes. With -real the suites run against kube-apiserver, which
 // shows what fails there as well. With -compare they run against both, and each spec that
-// ends differently is listed.
+// ends differently is listed. controller-runtime-on-tarn is controller-runtime with the cache of package
+// controllerruntime in place of its own.
 //
 //	cd e2e && go run ./upstream -suites
 //	cd e2e && go run ./upstream -suites -real -v -run pkg/client$

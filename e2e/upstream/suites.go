@@ -26,6 +26,7 @@ type operator struct {
 	name, path string
 	version    string // that of this module's go.mod if empty
 	suites     []string
+	rewrite    func(dir string) error // changes the copy; nil for no change
 }
 
 // operators are the modules whose suites are run: controller-runtime, and public operators whose
@@ -33,10 +34,13 @@ type operator struct {
 var operators = []operator{
 	{"controller-runtime", "sigs.k8s.io/controller-runtime", "", []string{
 		"pkg/client", "pkg/cache", "pkg/source", "pkg/manager", "pkg/builder", "pkg/controller", "pkg/internal/controller", "pkg/internal/recorder",
-	}},
-	{"jobset", "sigs.k8s.io/jobset", "v0.10.1", []string{"test/integration/controller", "test/integration/webhook"}},
-	{"lws", "sigs.k8s.io/lws", "v0.6.0", []string{"test/integration/controllers", "test/integration/webhooks"}},
-	{"rabbitmq", "github.com/rabbitmq/cluster-operator/v2", "v2.12.1", []string{"controllers", "api/v1beta1"}},
+	}, nil},
+	{"controller-runtime-on-tarn", "sigs.k8s.io/controller-runtime", "", []string{
+		"pkg/cache", "pkg/client", "pkg/source", "pkg/manager", "pkg/builder", "pkg/controller", "pkg/internal/controller", "pkg/cluster",
+	}, useOurCache},
+	{"jobset", "sigs.k8s.io/jobset", "v0.10.1", []string{"test/integration/controller", "test/integration/webhook"}, nil},
+	{"lws", "sigs.k8s.io/lws", "v0.6.0", []string{"test/integration/controllers", "test/integration/webhooks"}, nil},
+	{"rabbitmq", "github.com/rabbitmq/cluster-operator/v2", "v2.12.1", []string{"controllers", "api/v1beta1"}, nil},
 }
 
 // exceptions lists the specs that are expected to fail: "both", "embedded" or "real", the
@@ -93,7 +97,7 @@ func runSuites(ctx context.Context, sides []string, verbose bool, wanted *regexp
 			}
 			if source == "" {
 				var err error
-				if source, err = op.copyTo(ctx, filepath.Join(folder, op.name)); err != nil {
+				if source, err = op.copied(ctx, filepath.Join(folder, op.name)); err != nil {
 					return err
 				}
 			}
@@ -345,6 +349,15 @@ func (op operator) copyTo(ctx context.Context, to string) (string, error) {
 		}
 		return os.Chmod(name, mode)
 	})
+}
+
+// copied returns a copy of the module with its changes.
+func (op operator) copied(ctx context.Context, to string) (string, error) {
+	dir, err := op.copyTo(ctx, to)
+	if err == nil && op.rewrite != nil {
+		err = op.rewrite(dir)
+	}
+	return dir, err
 }
 
 // serveTarn starts `tarn apiserver` as envtest starts kube-apiserver. stop ends it.

@@ -7,6 +7,7 @@ require (
 	github.com/onsi/ginkgo/v2 v2.27.4
 	github.com/onsi/gomega v1.39.0
 	github.com/tarnproject/tarn v0.0.0
+	github.com/tarnproject/tarn/controllerruntime v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -80,3 +81,5 @@ require (
 )
 
 replace github.com/tarnproject/tarn => ../../
+
+replace github.com/tarnproject/tarn/controllerruntime => ../../controllerruntime

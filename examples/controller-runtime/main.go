@@ -1,5 +1,5 @@
 // Command controller-runtime gives each namespace a NetworkPolicy that denies incoming traffic.
-// It is a program for controller-runtime, on Tarn's informers and queue.
+// It is a program for controller-runtime, on Tarn's mirrors.
 package main
 
 import (
@@ -14,12 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/tarnproject/tarn/clientgo"
+	"github.com/tarnproject/tarn/controllerruntime"
 )
 
 func main() {
@@ -42,15 +39,14 @@ func run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// newManager returns a manager with the controller. The two lines with clientgo are Tarn's.
+// newManager returns a manager with the controller. The line with controllerruntime is Tarn's.
 func newManager(config *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
-	options.Cache.NewInformer = clientgo.NewSharedIndexInformer
+	options.NewCache = controllerruntime.NewCache
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.Namespace{}).Owns(&networkingv1.NetworkPolicy{}).
-		WithOptions(controller.Options{NewQueue: clientgo.NewPriorityQueue[reconcile.Request, priorityqueue.AddOpts]}).
 		Complete(&reconciler{mgr.GetClient()})
 	return mgr, err
 }

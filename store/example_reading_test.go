@@ -45,7 +45,10 @@ func ExampleReading() {
 		obj, _ = snap.With(plates.Kept()).Get(object.Key{Name: "mini"})
 		fmt.Printf("%+v\n", obj)
 	})
+	change := object.Change[named]{Value: object.Decoded[named](&car{"van", "blue"})} // of a subscription
+	fmt.Printf("%+v, decoded already\n", plates.Of(change.Value))
 	// Output:
 	// &{Name:mini Colour:red}
 	// &{Name:mini}
+	// &{Name:van Colour:blue}, decoded already
 }

@@ -106,23 +106,37 @@ type memory[T any] struct {
 	first atomic.Pointer[remembered[T]]
 }
 
-// remembered is one of them. Only kept says that it may not be freed.
+// remembered is one of them: that of the form, unless also says otherwise. It is as small as it can be, because
+// a mirror may have one for each object.
 type remembered[T any] struct {
-	by   *int
 	last weakRef
-	kept pointed
+	also *also[T] // nil if there is nothing else
+}
+
+type also[T any] struct {
+	by   *int
+	kept pointed // what may not be freed; nil for nothing
 	next *remembered[T]
+}
+
+func (r *remembered[T]) of() also[T] {
+	if r.also == nil {
+		return also[T]{}
+	}
+	return *r.also
 }
 
 // get returns the decoded object of a reading if the garbage collector has not freed it.
 func (m *memory[T]) get(by *int) (obj T, ok bool) {
-	for r := m.first.Load(); r != nil; r = r.next {
-		if r.by == by {
+	for r := m.first.Load(); r != nil; {
+		also := r.of()
+		if also.by == by {
 			if p := r.last.target.Value(); p != nil {
 				return fromWeak[T](r.last.kind, p), true
 			}
 			return obj, false
 		}
+		r = also.next
 	}
 	return obj, false
 }
@@ -132,28 +146,29 @@ func (m *memory[T]) get(by *int) (obj T, ok bool) {
 func (m *memory[T]) keep(by *int, obj T, strongly bool) T {
 	for {
 		first := m.first.Load()
-		is := &remembered[T]{by: by}
-		next := &is.next
-		for r := first; r != nil; r = r.next {
-			if r.by != by {
-				*next = &remembered[T]{by: r.by, last: r.last, kept: r.kept}
-				next = &(*next).next
-				continue
-			}
-			if p := r.last.target.Value(); p != nil {
+		is := also[T]{by: by}
+		for r := first; r != nil; {
+			was := r.of()
+			if was.by != by {
+				is.next = &remembered[T]{r.last, &also[T]{was.by, was.kept, is.next}}
+			} else if p := r.last.target.Value(); p != nil {
 				other := fromWeak[T](r.last.kind, p)
-				if !strongly || r.kept != nil {
+				if !strongly || was.kept != nil {
 					return other
 				}
 				obj = other
 			}
+			r = was.next
 		}
 		kind, p := toWeak(obj)
-		is.last = weakRef{kind: kind, target: weak.Make(p)}
 		if strongly {
 			is.kept = p
 		}
-		if m.first.CompareAndSwap(first, is) {
+		now := &remembered[T]{last: weakRef{kind, weak.Make(p)}}
+		if more := is; is != (also[T]{}) { // allocated only then
+			now.also = &more
+		}
+		if m.first.CompareAndSwap(first, now) {
 			return obj
 		}
 	}

@@ -232,3 +232,17 @@ func ExampleSubresource_Create() {
 	// <nil>
 	// get pods shop/web: pods "web" not found
 }
+
+// A delete with options that DeleteOptions does not have.
+func ExampleResult_Deletion() {
+	c, stop := apiServer(shopPod("web", "web"))
+	defer stop()
+	body := []byte(`{"apiVersion":"v1","kind":"DeleteOptions","orphanDependents":false}`)
+	result, err := c.Request(wire.VerbDelete).Resource(wire.MustOf[*corev1.Pod]().Resource).Key(web).
+		Body("application/json", body).Accept("application/json").Do(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(result.Deletion().UID != "")
+	// Output: true
+}

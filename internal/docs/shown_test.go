@@ -169,8 +169,10 @@ func shownNames(t *testing.T) map[string]bool {
 	}
 	for folder, files := range exampleFiles(t, fset) {
 		dir := "."
-		if own := "examples/controller-runtime"; strings.HasPrefix(folder, own) {
-			dir = own
+		for _, own := range []string{"examples/controller-runtime", "controllerruntime"} {
+			if strings.HasPrefix(folder, own) {
+				dir = own
+			}
 		}
 		in[dir] = append(in[dir], files)
 	}

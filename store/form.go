@@ -28,7 +28,7 @@ type Form[T any] interface {
 // given what encode returned, and a store panics when it fails then. T is a pointer type, or an
 // interface that pointers implement.
 func Encoded[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(encoded[T]{encode: encode, decode: decode})
+	return newEncoded(&encoded[T]{encode: encode, decode: decode})
 }
 
 // Packed is the most compact form: like [Encoded], but bytes that other objects have too are
@@ -38,7 +38,7 @@ func Encoded[T any](encode func(T) ([]byte, error), decode func([]byte) (T, erro
 //
 // Neither function may keep the bytes that decode is given.
 func Packed[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer)})
+	return newEncoded(&encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer)})
 }
 
 // PackedWire is [Packed] for objects of an API: decode also decodes the bytes that the source of the
@@ -47,14 +47,14 @@ func Packed[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error
 // [Index.Reads]. For Options.OnMutation, decode must not share parts between objects (DisableSharing of
 // stream.Options).
 func PackedWire[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true})
+	return newEncoded(&encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true})
 }
 
-func newEncoded[T any](f encoded[T]) Form[T] {
+func newEncoded[T any](f *encoded[T]) Form[T] {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
 		panic(fmt.Sprintf("store: objects in a compact form are pointers; %v is not one", t))
 	}
-	return &f
+	return f
 }
 
 type encoded[T any] struct {

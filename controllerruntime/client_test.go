@@ -192,7 +192,7 @@ func TestTheCacheSyncsWhenTheServerReturns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if inf.HasSynced() {
 			t.Error("it has synced without a server")
 		}

@@ -28,9 +28,8 @@
 //   - [Server.ConfigFor] and [Server.ServiceAccountConfig] are clients whose permissions
 //     [Options.RBAC] evaluates; [Server.Denied] lists what they lacked. [Server.HandleWebhook]
 //     serves admission webhooks in this process.
-//   - [Server.Load] creates the objects of files, [Server.Dump] returns those of the server as
-//     text that is the same in every run, and [Server.Snapshot] returns a state for
-//     [Server.Restore].
+//   - [Server.Load] creates the objects of files, and [Server.Dump] returns those of the server as
+//     text that is the same in every run.
 //
 // # Inside
 //

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -49,31 +48,6 @@ kind: Lake
 metadata: {name: b}
 `)))
 	// Output: apiserver: document 2: unknown kind Lake in v1; is its CustomResourceDefinition missing?
-}
-
-func ExampleServer_Snapshot() {
-	server, stop := running(apiserver.Options{})
-	defer stop()
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"open": "yes"}}
-	if err := server.LoadObjects(config); err != nil {
-		panic(err)
-	}
-	snapshot := server.Snapshot()
-	if err := server.Delete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}); err != nil {
-		panic(err)
-	}
-	fmt.Println(len(server.Dump("configmaps")))
-	server.Restore(snapshot)
-	fmt.Print(string(server.Dump("configmaps")))
-	// Output:
-	// 0
-	// apiVersion: v1
-	// data:
-	//   open: "yes"
-	// kind: ConfigMap
-	// metadata:
-	//   name: shop
-	//   namespace: default
 }
 
 func ExampleServer_WaitIdle() {

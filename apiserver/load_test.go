@@ -287,55 +287,6 @@ func TestOwnerReferencesToOtherLoadedObjectsAreKept(t *testing.T) {
 	}
 }
 
-func TestRestoreReturnsToASnapshot(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{})
-	if err := s.LoadYAML([]byte(lakesCRD + "---\napiVersion: example.com/v1\nkind: Lake\nmetadata: {name: blue}\n")); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, s, pod("kept"), pod("changed", "tier", "1"), pod("deleted"), pod("replaced"))
-	before, snap := string(s.Dump()), s.Snapshot()
-	uid := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: "default", Name: "replaced"})).(*corev1.Pod).UID
-	from := version(s)
-
-	relabel(t, s, "changed", "2")
-	for _, name := range []string{"deleted", "replaced"} {
-		if err := s.Delete(pod(name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fill(t, s, pod("replaced"), pod("added"))
-	s.Undefine("example.com", "lakes")
-	if err := s.Define(apiserver.Definition{Resource: object.Resource{Group: "example.com", Version: "v1", Resource: "ponds", Kind: "Pond"}}); err != nil {
-		t.Fatal(err)
-	}
-	w := watching(t, s, pods+"?watch=1&resourceVersion="+version(s))
-	s.Restore(snap)
-	if after := string(s.Dump()); after != before {
-		t.Errorf("restored\n%s\nof\n%s", after, before)
-	}
-	var got []string
-	for range 5 {
-		fields := strings.Fields(w.next())
-		got = append(got, fields[0]+" "+fields[1])
-	}
-	if text := strings.Join(got, ", "); text != "DELETED added, MODIFIED changed, ADDED deleted, DELETED replaced, ADDED replaced" {
-		t.Errorf("the watch saw %s", text)
-	}
-	if now := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: "default", Name: "replaced"})).(*corev1.Pod); now.UID != uid || now.ResourceVersion <= from {
-		t.Errorf("%s %s at %s", now.UID, uid, now.ResourceVersion)
-	}
-	if a := get(t, s, "/apis/example.com/v1/lakes"); len(a.names()) != 1 {
-		t.Errorf("lakes: %s", a.raw)
-	}
-	if a := get(t, s, "/apis/example.com/v1/ponds"); a.code != 404 {
-		t.Errorf("ponds: %s", a.raw)
-	}
-	before = version(s)
-	if s.Restore(snap); version(s) != before {
-		t.Error("restoring again changed something")
-	}
-}
-
 func TestDumpsOfTheSameStateAreEqual(t *testing.T) {
 	var dumps [2]string
 	for i := range dumps {
@@ -380,25 +331,5 @@ func TestDumpComparesTheObservedGeneration(t *testing.T) {
 		if dump := string(s.Dump()); !strings.Contains(dump, want) || strings.Contains(dump, " generation:") {
 			t.Errorf("observed %d:\n%s", observed, dump)
 		}
-	}
-}
-
-// The holders of Leases keep running, so Restore must not take a lease from one or give it back to an
-// earlier one.
-func TestRestoreLeavesLeases(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{})
-	lease := func(holder string) string {
-		return "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: " + holder + "}\nspec: {holderIdentity: " + holder + "}\n"
-	}
-	if err := s.LoadYAML([]byte(lease("a"))); err != nil {
-		t.Fatal(err)
-	}
-	snap := s.Snapshot()
-	if err := s.LoadYAML([]byte(lease("b"))); err != nil {
-		t.Fatal(err)
-	}
-	s.Restore(snap)
-	if a := get(t, s, "/apis/coordination.k8s.io/v1/leases"); len(a.names()) != 2 {
-		t.Errorf("leases: %s", a.raw)
 	}
 }

@@ -97,12 +97,8 @@ func New(opts Options) (*Server, error) {
 	}); err != nil {
 		return nil, err
 	}
-	var schemas kinds.Schemas
-	if opts.Schemas != nil {
-		schemas = innerSchemas{opts.Schemas}
-	}
 	if s.registry, err = registry.New(registry.Parts{
-		Schemas: schemas, Strict: opts.Strict, CollectGarbage: opts.CollectGarbage, KeepNamespaces: opts.KeepNamespaces,
+		Schemas: opts.Schemas, Strict: opts.Strict, CollectGarbage: opts.CollectGarbage, KeepNamespaces: opts.KeepNamespaces,
 		NoControllers: opts.NoControllers, AnyNamespace: opts.AnyNamespace,
 		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Ownership: ownership.New(), Access: s.access, Webhooks: s.webhooks,
 		Out: s.out, Names: s.names, Features: s.features, Pace: s.paceCreate,

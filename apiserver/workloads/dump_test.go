@@ -114,38 +114,3 @@ func TestExploreComparesTheStateOfWorkloads(t *testing.T) {
 		<-time.After(2 * time.Minute)
 	})
 }
-
-// One Restore may not end at the snapshot while controllers run, and several do.
-func TestRestoreUntilWorkloadsAreThoseOfTheSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
-		workloads.Start(t, server, workloads.Options{Nodes: 3})
-		for _, obj := range []runtime.Object{newDeployment("web", 3), serviceOf("web"), newStatefulSet("db", 2)} {
-			if _, err := server.Create(obj); err != nil {
-				t.Fatal(err)
-			}
-		}
-		<-time.After(time.Minute)
-		snapshot, want := server.Snapshot(), string(server.Dump())
-		for _, pause := range []time.Duration{0, time.Second / 2, 2 * time.Second, time.Minute} {
-			changed := newDeployment("web", 5)
-			changed.Spec.Template.Spec.Containers[0].Image = "v2"
-			if _, err := server.Update(changed); err != nil {
-				t.Fatal(err)
-			}
-			if err := server.Delete(newStatefulSet("db", 2)); err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(pause)
-			for n := 1; n == 1 || string(server.Dump()) != want; n++ {
-				if n > 10 {
-					t.Fatalf("restored %d times after %v: %s", n-1, pause, firstDifference(want, string(server.Dump())))
-				}
-				server.Restore(snapshot)
-				if err := server.WaitIdle(t.Context(), time.Minute); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	})
-}

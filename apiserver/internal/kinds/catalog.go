@@ -3,7 +3,6 @@ package kinds
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,20 +20,6 @@ type Catalog struct {
 
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog { return &Catalog{kinds: map[schema.GroupVersionResource]*Kind{}} }
-
-// Clone returns the served kinds, for reset.
-func (c *Catalog) Clone() map[schema.GroupVersionResource]*Kind {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return maps.Clone(c.kinds)
-}
-
-// Reset serves other kinds.
-func (c *Catalog) Reset(kinds map[schema.GroupVersionResource]*Kind) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kinds = maps.Clone(kinds)
-}
 
 // Get returns the kind of a resource, or a NotFound error.
 func (c *Catalog) Get(gvr schema.GroupVersionResource) (*Kind, error) {

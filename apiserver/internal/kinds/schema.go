@@ -16,20 +16,31 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// Schemas is apiserver.Schemas.
+// Schemas enforces CustomResourceDefinitions. Its methods may be called from any goroutine.
 type Schemas interface {
-	Definition() Schema                                                       // of CustomResourceDefinition itself
-	Compile(definition *unstructured.Unstructured) (map[string]Schema, error) // by version
+	// Definition returns the schema of CustomResourceDefinition itself. To validate a definition
+	// again should be fast: Server.Load validates all of them at the same time first.
+	Definition() Schema
+	// Compile returns the schema of every version of a valid definition, by version.
+	Compile(definition *unstructured.Unstructured) (map[string]Schema, error)
 }
 
-// Schema is apiserver.Schema, which says what its methods do.
+// Schema is the schema of one version of a custom resource. Its methods may be called from
+// any goroutine. They modify only the objects of Prune and Default.
 type Schema interface {
-	Prune(obj *unstructured.Unstructured) (unknown []string, err error) // removes unknown fields
-	Default(obj *unstructured.Unstructured)                             // sets omitted fields
-	// Validate validates a new object, or an update if old is not nil.
+	// Prune removes unknown fields from an object and returns their paths. It returns an
+	// error if the object cannot be decoded.
+	Prune(obj *unstructured.Unstructured) (unknown []string, err error)
+	// Default sets omitted fields to their defaults.
+	Default(obj *unstructured.Unstructured)
+	// Validate validates a new object or, if old is not nil, an update, including the
+	// metadata. The subresource is "" or "status".
 	Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList
-	TypeConverter() (managedfields.TypeConverter, error) // nil for deduced types
-	OpenAPI() ([]byte, error)                            // nil for none
+	// TypeConverter returns the types of all versions for server-side apply. If it returns
+	// nil, types are deduced and lists are atomic.
+	TypeConverter() (managedfields.TypeConverter, error)
+	// OpenAPI returns an OpenAPI v3 document of this version in JSON, or nil.
+	OpenAPI() ([]byte, error)
 }
 
 // Admit defaults a decoded object, and prunes that of a custom resource.

@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // Identify authenticates and authorizes a request, and returns it with its user.
@@ -82,8 +83,8 @@ func (s *Control) impersonate(req *http.Request, u *User) (*User, error) {
 	if mode == associatedNode || mode == arbitraryNode {
 		as.Groups = []string{"system:nodes"}
 	}
-	if namespace, _, ok := splitAccount(as.Username); ok && as.Groups == nil {
-		as.Groups = accountGroups(namespace)
+	if namespace, _, err := serviceaccount.SplitUsername(as.Username); err == nil && as.Groups == nil {
+		as.Groups = serviceaccount.MakeGroupNames(namespace)
 	}
 	group, known := authenticated, []string{authenticated, unauthenticated}
 	if as.Username == anonymous {

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -20,19 +19,7 @@ const (
 	authenticated   = "system:authenticated"
 	unauthenticated = "system:unauthenticated"
 	masters         = "system:masters" // may do everything
-	accountPrefix   = "system:serviceaccount:"
 )
 
 // administrator is the user of Server.Config.
 var administrator = &User{Username: "admin", Groups: []string{masters, authenticated}}
-
-// splitAccount splits the user name of a ServiceAccount.
-func splitAccount(username string) (namespace, name string, ok bool) {
-	rest, ok := strings.CutPrefix(username, accountPrefix)
-	namespace, name, found := strings.Cut(rest, ":")
-	return namespace, name, ok && found && namespace != "" && name != "" && !strings.Contains(name, ":")
-}
-
-func accountGroups(namespace string) []string {
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
-}

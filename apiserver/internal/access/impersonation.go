@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // The modes of constrained impersonation, in which u needs the verb impersonate:MODE for the
@@ -37,18 +38,18 @@ func (s *Control) checkImpersonation(u, as *User, request Attributes) (mode stri
 // impersonationModes returns the modes in which u could impersonate another user.
 func impersonationModes(u, as *User) (modes []string) {
 	node, isNode := nodeOf(as.Username)
-	_, _, isAccount := splitAccount(as.Username)
-	_, _, fromAccount := splitAccount(u.Username)
+	_, _, noAccount := serviceaccount.SplitUsername(as.Username)
+	_, _, fromOther := serviceaccount.SplitUsername(u.Username)
 	onlyName := as.UID == "" && len(as.Groups) == 0 && len(as.Extra) == 0
-	if onlyName && isNode && fromAccount && slices.Equal(u.Extra["authentication.kubernetes.io/node-name"], []string{node}) {
+	if onlyName && isNode && fromOther == nil && slices.Equal(u.Extra["authentication.kubernetes.io/node-name"], []string{node}) {
 		modes = append(modes, associatedNode)
 	}
 	switch {
 	case isNode && onlyName:
 		modes = append(modes, arbitraryNode)
-	case isAccount && onlyName:
+	case noAccount == nil && onlyName:
 		modes = append(modes, serviceAccount)
-	case !isNode && !isAccount:
+	case !isNode && noAccount != nil:
 		modes = append(modes, userInfo)
 	}
 	return append(modes, "")
@@ -65,7 +66,7 @@ func (s *Control) lacksFor(mode string, u, as *User, request Attributes) (*Attri
 		verb, group = "impersonate:"+mode, authenticationv1.GroupName
 	}
 	who := Attributes{Verb: verb, Group: group, Resource: "users", Name: as.Username}
-	if namespace, name, ok := splitAccount(as.Username); ok {
+	if namespace, name, err := serviceaccount.SplitUsername(as.Username); err == nil {
 		who.Resource, who.namespace, who.Name = "serviceaccounts", namespace, name
 	}
 	switch mode {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // rbac evaluates the stored roles and bindings. They are compiled for the first request after
@@ -84,7 +85,7 @@ func (b *rbac) compile(s *storage.Storage) map[string]map[string][]grant {
 // subjectID returns the key of a subject in the grants.
 func subjectID(s rbacv1.Subject) string {
 	if s.Kind == rbacv1.ServiceAccountKind {
-		return rbacv1.UserKind + " " + accountPrefix + s.Namespace + ":" + s.Name
+		return rbacv1.UserKind + " " + serviceaccount.MakeUsername(s.Namespace, s.Name)
 	}
 	return s.Kind + " " + s.Name
 }

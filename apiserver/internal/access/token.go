@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 const (
@@ -110,7 +111,7 @@ func (s *Control) userOfToken(token string, audiences []string) (*User, []string
 	}
 	u := &User{Username: c.Subject, Groups: slices.Clone(c.Groups), Extra: map[string]authenticationv1.ExtraValue{credential: {"JTI=" + c.ID}}}
 	if b := c.Kubernetes; b != nil {
-		u.UID, u.Groups = string(b.ServiceAccount.UID), accountGroups(b.Namespace)
+		u.UID, u.Groups = string(b.ServiceAccount.UID), serviceaccount.MakeGroupNames(b.Namespace)
 		for kind, ref := range map[string]*tokenObject{"pod": b.Pod, "node": b.Node} {
 			if ref != nil {
 				u.Extra["authentication.kubernetes.io/"+kind+"-name"] = authenticationv1.ExtraValue{ref.Name}
@@ -150,7 +151,7 @@ func (s *Control) core(resource, namespace, name string) (*kinds.Kind, *kinds.Re
 // accountClaims returns the claims of a token for a ServiceAccount.
 func (s *Control) accountClaims(account *kinds.Record, audiences []string) claims {
 	return claims{
-		Subject: accountPrefix + account.Key.Namespace + ":" + account.Key.Name, Audience: audiences, ID: s.newUID(),
+		Subject: serviceaccount.MakeUsername(account.Key.Namespace, account.Key.Name), Audience: audiences, ID: s.newUID(),
 		Kubernetes: &tokenBound{Namespace: account.Key.Namespace, ServiceAccount: tokenObject{account.Key.Name, account.Meta.GetUID()}},
 	}
 }

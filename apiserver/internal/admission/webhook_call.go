@@ -16,9 +16,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 )
 
 // The messages here are those of kube-apiserver.
@@ -31,7 +31,7 @@ func (a *Admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runti
 		return nil, apierrors.NewInternalError(err)
 	}
 	if *request.DryRun && (h.SideEffects == nil || *h.SideEffects != admissionregistrationv1.SideEffectClassNone && *h.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.Name))
+		return nil, webhookerrors.NewDryRunUnsupportedErr(h.Name)
 	}
 	defer a.hooks.Calling(a.Request.Request)()
 	response, err := h.call(a.Request.Context(), request)
@@ -47,7 +47,7 @@ func (a *Admission) call(h *webhook, k *kinds.Kind, old *kinds.Record, obj runti
 	}
 	a.hooks.warn(a.w, response.Warnings)
 	if !response.Allowed {
-		return nil, denied(h.Name, response.Result)
+		return nil, webhookerrors.ToStatusErr(h.Name, response.Result)
 	}
 	return response, nil
 }
@@ -59,27 +59,6 @@ func (h *Webhooks) warn(w http.ResponseWriter, texts []string) {
 	for _, text := range texts {
 		request.AddWarning(w, text)
 	}
-}
-
-// denied returns the error for a request that a webhook denied.
-func denied(name string, result *metav1.Status) error {
-	if result == nil {
-		result = &metav1.Status{}
-	}
-	result.Code = max(result.Code, http.StatusBadRequest)
-	if result.Status == "" || result.Status == metav1.StatusSuccess {
-		result.Status = metav1.StatusFailure
-	}
-	by := fmt.Sprintf("admission webhook %q denied the request", name)
-	switch {
-	case result.Message != "":
-		result.Message = by + ": " + result.Message
-	case result.Reason != "":
-		result.Message = by + ": " + string(result.Reason)
-	default:
-		result.Message = by + " without explanation"
-	}
-	return &apierrors.StatusError{ErrStatus: *result}
 }
 
 // call sends an AdmissionReview and returns the response.

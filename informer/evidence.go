@@ -58,6 +58,7 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 	if mark.Epoch > n.epoch {
 		n.enter(mark.Epoch)
 	}
+	w.rewound(scope, n)
 	reached := func(v object.Version) bool {
 		return v.Known() && mark.Reached(object.Mark{Scope: scope, Epoch: n.epoch, Version: v})
 	}
@@ -277,8 +278,8 @@ func (w *Writes[T]) prove(scope object.Scope) {
 			p.next = time.Now().Add(p.delay)
 			return
 		}
-		w.rewound(scope, upTo, version)
 		p.delay, p.next = 0, time.Now().Add(listAgain)
+		p.of = slices.DeleteFunc(p.of, func(of proof) bool { return of.version.After(version) }) // of a history that was rewound
 		if len(p.of) == maxProofs {
 			p.of = slices.Delete(p.of, 0, 1)
 		}
@@ -287,13 +288,13 @@ func (w *Writes[T]) prove(scope object.Scope) {
 	})
 }
 
-// rewound voids the notes of writes up to a number whose versions are after one that the server had later: its
-// history was rewound in between. w.mu must be held.
-func (w *Writes[T]) rewound(scope object.Scope, upTo uint64, version object.Version) {
-	for key, notes := range w.notes {
-		for _, n := range notes {
-			if n.number <= upTo && n.version.After(version) && !n.void.Known() && w.inf.scopeOf(key) == scope {
-				n.void = version
+// rewound voids a note whose version is after one that the server had later: its history was rewound in between. It
+// may be rewound again before the mirror has that version. w.mu must be held.
+func (w *Writes[T]) rewound(scope object.Scope, n *note) {
+	if p := w.proofs[scope]; p != nil {
+		for _, of := range p.of {
+			if n.number <= of.upTo && n.awaited().After(of.version) {
+				n.void = of.version
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -333,6 +334,60 @@ func TestR01_ARelistDuringTheFirstListOfANamespaceIsOfTheLatestState(t *testing.
 		for _, req := range srv.Requests() {
 			if strings.HasPrefix(req, `LIST "0"`) {
 				t.Errorf("requested %s, which may be of any age", req)
+			}
+		}
+	})
+}
+
+// The history may be rewound again before the mirror, which is behind both times, has caught up.
+func TestR01_WritesOfAHistoryThatIsRewoundTwiceAreNotWaitedFor(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		start(t, inf)
+		synctest.Wait()
+		srv.Hold(true)
+		pod := newPod("shop/b", "u")
+		wrote(t, inf, answer(pod, "160"))
+		done := make(chan error, 1)
+		go func() { done <- inf.Writes().Wait(t.Context(), object.RawKey("shop/b")) }()
+		simtest.Advance(time.Second)
+		wrote(t, inf, answer(pod, "170")) // one note of both
+		srv.SetVersion(150)
+		simtest.Advance(time.Minute)
+		srv.Load(130, srv.Objects()...)
+		simtest.Advance(time.Minute)
+		srv.Hold(false)
+		srv.Bookmark()
+		simtest.Advance(10 * time.Minute)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the first write is waited for")
+		}
+		simtest.Want(t, "tracked", inf.Status().PendingWrites, 0)
+	})
+}
+
+// What the server answers after it has answered another write is later, whatever the versions say.
+func TestR01_AWriteAfterARewindIsLaterThanTheOneBefore(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		inf := newInformer(t, srv.Source(via), podOptions{Selection: object.Selection{Labels: "app=web"}})
+		start(t, inf)
+		synctest.Wait()
+		for i, first := range []*corev1.Pod{newPod("shop/a", "u1"), newPod("shop/a", "u2")} {
+			wrote(t, inf, answer(first, strconv.Itoa(160+i))) // not selected
+			begun := inf.Writes().Begin(keyA)
+			next := answer(newPod("shop/a", "u2"), strconv.Itoa(120+i), labeled(map[string]string{"app": "web"}))
+			if err := begun.Wrote(next); err != nil {
+				t.Fatal(err)
+			}
+			if !inf.Writes().Pending(keyA) {
+				t.Errorf("%d: the state before the last write is read", i)
 			}
 		}
 	})

@@ -75,6 +75,14 @@ type note struct {
 	at      time.Time      // when it was recorded; earlier if a list is to prove it immediately
 }
 
+// awaited is the version that the mirror has to reach.
+func (n *note) awaited() object.Version {
+	if n.void.Known() {
+		return n.void
+	}
+	return n.version
+}
+
 // enter makes the note one of a later epoch. The write may be of that or of the history before: either the
 // mirror reaches its version, or a list shows that the server does not have it.
 func (n *note) enter(epoch object.Epoch) { n.epoch, n.at = epoch, n.at.Add(-rewoundAfter) }
@@ -95,6 +103,7 @@ type Write[T any] struct {
 	w       *Writes[T]
 	key     object.Key
 	epoch   object.Epoch
+	count   uint64         // of the writes recorded before
 	uid     object.UID     // of the object that the mirror had
 	version object.Version // of the same
 }
@@ -105,7 +114,10 @@ type Write[T any] struct {
 // generates the name.
 func (w *Writes[T]) Begin(key object.Key) Write[T] {
 	w.used.Store(true)
-	b := Write[T]{w: w, key: key, epoch: w.inf.epochOf(key)}
+	w.mu.Lock()
+	count := w.count
+	w.mu.Unlock()
+	b := Write[T]{w: w, key: key, epoch: w.inf.epochOf(key), count: count}
 	if obj, ok := w.inf.Get(key); ok {
 		b.uid, b.version = w.inf.acc.UIDOf(obj), w.inf.acc.VersionOf(obj)
 	}
@@ -118,7 +130,7 @@ func (b Write[T]) Wrote(obj T) error {
 	if b.key.IsZero() {
 		epoch = b.w.epochFor(obj)
 	}
-	return b.w.wrote(obj, endOf(obj), epoch)
+	return b.w.wrote(obj, endOf(obj), epoch, b.count)
 }
 
 // Deleting records that the server accepted a deletion. If its answer has an object, reads wait until
@@ -129,6 +141,10 @@ func (b Write[T]) Deleting(d object.Deletion) {
 	n := &note{uid: d.UID, version: d.Version, end: marked, epoch: b.epoch}
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
+	before := b.count
+	if n.uid == "" || !n.version.Known() {
+		before = 0
+	}
 	if notes := b.w.notes[b.key]; n.uid == "" && len(notes) > 0 {
 		last := notes[len(notes)-1]
 		n.uid, n.version = last.uid, last.version
@@ -141,25 +157,25 @@ func (b Write[T]) Deleting(d object.Deletion) {
 		n.version = b.version
 	}
 	if n.uid != "" {
-		b.w.put(b.key, n)
+		b.w.put(b.key, n, before)
 	}
 }
 
 // Wrote records a write. obj is what the server returned for a create, update, patch or apply, or
 // for a deletion that finalizers delay. The error is [ErrNoVersion], or says that the object has
 // no key.
-func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), w.epochFor(obj)) }
+func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), w.epochFor(obj), 0) }
 
 // Deleted records a deletion. Reads wait until the object with this UID is deleted. obj is the
 // object as it was read before the request. The errors are those of Wrote.
-func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, w.epochFor(obj)) }
+func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, w.epochFor(obj), 0) }
 
 func (w *Writes[T]) epochFor(obj T) object.Epoch {
 	key, _ := w.inf.acc.Key(obj)
 	return w.inf.epochOf(key)
 }
 
-func (w *Writes[T]) wrote(obj T, e end, epoch object.Epoch) error {
+func (w *Writes[T]) wrote(obj T, e end, epoch object.Epoch, before uint64) error {
 	key, err := w.inf.acc.Key(obj)
 	if err != nil {
 		return err
@@ -178,12 +194,13 @@ func (w *Writes[T]) wrote(obj T, e end, epoch object.Epoch) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(key, n)
+	w.put(key, n, before)
 	return nil
 }
 
-// put adds a note to those of its key. w.mu must be held.
-func (w *Writes[T]) put(key object.Key, n *note) {
+// put adds a note to those of its key. The server answered it, with its version, after the writes up to a number had
+// been recorded; 0 if that is not known. w.mu must be held.
+func (w *Writes[T]) put(key object.Key, n *note, before uint64) {
 	w.used.Store(true)
 	if !w.inf.mirrors(w.inf.scopeOf(key)) {
 		return
@@ -198,7 +215,12 @@ func (w *Writes[T]) put(key object.Key, n *note) {
 			n.enter(o.epoch)
 		}
 		switch {
+		case o.number <= before && o.awaited().After(n.version):
+			// The history was rewound in between, and n is of what the server had later.
 		case o.void.Known():
+			kept = append(kept, o)
+		case o.number > before && (o.outside && !n.outside && o.follows(n) || n.outside && !o.outside && n.follows(o)):
+			// No read waits for the one that the versions say is later. If the history was rewound, it is not.
 			kept = append(kept, o)
 		case o.uid != n.uid && o.follows(n):
 			o.number = n.number // what reads wait for already is later
@@ -297,10 +319,11 @@ func (w *Writes[T]) sweep() {
 // standing. w.mu must be held.
 func (w *Writes[T]) judgeAll(snap store.Snapshot[T], key object.Key, notes []*note) (rest []*note, worst standing, why error) {
 	deleted := false // one of the objects
+	var latest object.Version
 	for _, n := range notes {
 		is, err := w.judge(snap, key, n)
-		if is > worst {
-			worst, why = is, err
+		if is > worst || is == worst && n.version.After(latest) {
+			worst, why, latest = is, err, n.version
 		}
 		deleted = deleted || is == absent
 		if is != settled {

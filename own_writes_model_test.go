@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,16 +40,16 @@ var (
 // responses come late or are lost, and the watch lags, is cut, has to list again or is rewound.
 type ownModel struct {
 	*oracle
-	rand    *rand.Rand
-	variant string
-	srv     *apiserver.Server
-	mirror  *tarn.Mirror[*corev1.ConfigMap]
-	client  *tarn.Client[*corev1.ConfigMap]
-	shard   *tarn.Shard
-	keys    []tarn.Key
-	absent  bool // the namespace "bank" is not mirrored now
-	writes  sync.WaitGroup
-	reads   sync.WaitGroup
+	rand   *rand.Rand
+	parts  []string // what its mirror has, of ownParts
+	srv    *apiserver.Server
+	mirror *tarn.Mirror[*corev1.ConfigMap]
+	client *tarn.Client[*corev1.ConfigMap]
+	shard  *tarn.Shard
+	keys   []tarn.Key
+	absent bool // the namespace "bank" is not mirrored now
+	writes sync.WaitGroup
+	reads  sync.WaitGroup
 
 	// serving has room for one: all changes of the server are made one after the other.
 	serving chan struct{}
@@ -179,7 +180,7 @@ func (m *ownModel) edit(c *corev1.ConfigMap) {
 	if m.one(3) {
 		delete(c.Labels, "app")
 	}
-	if m.variant == "quarantine" && m.one(3) {
+	if m.is("quarantine") && m.one(3) {
 		c.Labels["bad"] = "1"
 	}
 	c.Data = map[string]string{"n": strconv.Itoa(m.rand.IntN(100))}
@@ -217,9 +218,9 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 		return nil
 	}
 	patch["metadata"] = map[string]any{"labels": map[string]any{
-		"app": set("app", "web", !m.one(3)), "bad": set("bad", "1", m.variant == "quarantine" && m.one(3)),
+		"app": set("app", "web", !m.one(3)), "bad": set("bad", "1", m.is("quarantine") && m.one(3)),
 	}}
-	kind, whole := m.rand.IntN(9), m.variant != "quarantine"
+	kind, whole := m.rand.IntN(9), !m.is("quarantine")
 	m.faults.Lock()
 	if m.one(4) {
 		m.slow = time.Duration(m.rand.IntN(3000)) * time.Millisecond
@@ -250,7 +251,7 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 				if served != number {
 					begin = 0
 				}
-				m.ack(key, floor{number: served, begin: begin, end: m.srv.Version()})
+				m.ack(key, floor{number: served, begin: begin, end: m.srv.Version(), unseen: !m.readable(key)})
 			}
 			return
 		default:
@@ -274,7 +275,7 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 		if err != nil {
 			return
 		}
-		f := floor{number: served, version: version(obj.ResourceVersion), written: true, is: m.stateOf(obj)}
+		f := floor{number: served, unseen: !m.readable(key), version: version(obj.ResourceVersion), written: true, is: m.stateOf(obj)}
 		if obj.DeletionTimestamp != nil && len(obj.Finalizers) == 0 {
 			f.uid = obj.UID
 		}
@@ -299,7 +300,7 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 			obj, r.err = m.client.Get(ctx, key)
 		} else {
 			var ok bool
-			r.how, r.lax = "peek", m.variant == "shard" // Get of a tarn.Client asks the server
+			r.how, r.sharded = "peek", m.is("shard") // Get of a tarn.Client asks the server
 			obj, ok, r.err = controller.Track(m.mirror.Informer()).Get(key)
 			if !ok {
 				obj = nil
@@ -354,7 +355,7 @@ func (m *ownModel) list(ctx context.Context) {
 			}
 		}
 		for key, n := range begin {
-			r := reading{number: number, how: "list", key: key, begin: n, end: end, err: err, lax: m.variant == "shard"}
+			r := reading{number: number, how: "list", key: key, begin: n, end: end, err: err, sharded: m.is("shard")}
 			if obj := found[key]; obj != nil {
 				r.uid, r.version = obj.UID, version(obj.ResourceVersion)
 			}
@@ -379,21 +380,21 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 		m.srv.Cut("configmaps")
 		m.note("relist")
 	case 7:
-		if m.one(4) {
+		if m.one(2) {
 			errs = m.rewind()
 		}
 	default:
-		switch m.variant {
-		case "shard":
+		switch shard, namespaces := m.is("shard"), m.is("namespaces"); {
+		case shard && (!namespaces || m.one(2)):
 			n := 1 + m.rand.IntN(2)
-			m.shard.Set(object.Part(object.ByUID, m.rand.IntN(n), n))
-			m.note("shard")
-		case "namespaces":
+			m.divide(object.Part(object.ByUID, m.rand.IntN(n), n))
+		case namespaces:
 			m.reads.Wait()
 			m.absent = !m.absent
 			namespaces := []string{"shop", "bank"}
 			if m.absent {
 				namespaces = namespaces[:1]
+				m.unsee(m.keys[2])
 			}
 			m.note("namespaces %v", namespaces)
 			if err := m.mirror.Informer().SetNamespaces(namespaces...); err != nil {
@@ -413,13 +414,16 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 // reads may be on their way.
 func (m *ownModel) rewind() []error {
 	m.serving <- struct{}{}
-	was, before := m.srv.Version(), m.epoch()
+	before := m.epoch()
 	m.note("rewind")
-	errs := m.forget()
-	m.srv.Rewind(1 + m.rand.IntN(5))
+	is, errs := m.another(func() bool {
+		was := m.srv.Version()
+		m.srv.Rewind(1 + m.rand.IntN(5))
+		return m.srv.Version() != was
+	})
 	m.record()
 	<-m.serving
-	if m.srv.Version() == was {
+	if !is {
 		return errs
 	}
 	// A watch from a version that the server does not have any more may not find out by itself.
@@ -444,36 +448,54 @@ func (m *ownModel) epoch() (first object.Epoch) {
 	return first
 }
 
-const ownVariants = "plain labels namespaces shard quarantine compact"
+// ownParts are what a mirror may have, in any combination.
+const ownParts = "labels namespaces shard quarantine compact"
+
+func (m *ownModel) is(part string) bool { return slices.Contains(m.parts, part) }
+
+// divide changes the shard.
+func (m *ownModel) divide(shard object.Shard) {
+	m.mu.Lock()
+	m.shards = append(m.shards, shard)
+	m.mu.Unlock()
+	m.note("shard %v", shard)
+	m.shard.Set(shard)
+}
 
 func runOwnWrites(t *testing.T, seed uint64) (trace string, errs []error) {
 	r := rand.New(rand.NewPCG(seed, 28))
-	variants := strings.Fields(ownVariants)
 	m := &ownModel{
-		rand: r, variant: variants[seed%uint64(len(variants))], serving: make(chan struct{}, 1),
+		rand: r, serving: make(chan struct{}, 1),
 		oracle: &oracle{history: map[tarn.Key][]state{}, acked: map[tarn.Key][]floor{}},
 		keys:   []tarn.Key{key("shop", "a"), key("shop", "b"), key("bank", "a")},
 	}
+	for _, part := range strings.Fields(ownParts) {
+		if r.IntN(3) == 0 {
+			m.parts = append(m.parts, part)
+		}
+	}
+	m.note("%v", m.parts)
 	m.selects = func(*corev1.ConfigMap) bool { return true }
 	m.srv = apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 	config := m.srv.MemoryConfig()
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return ownFaults{rt, m} })
 	cluster := connect(t, tarn.WithConfig(config), tarn.WithLogger(slog.New(slog.DiscardHandler)), tarn.WithFieldManager("own"))
 	var opts []tarn.Option
-	if r.IntN(2) == 0 || m.variant == "labels" {
+	if m.is("labels") {
 		opts = append(opts, tarn.Matching("app=web"))
 		m.selects = func(c *corev1.ConfigMap) bool { return c.Labels["app"] == "web" }
 	}
-	switch m.variant {
-	case "namespaces":
+	if m.is("namespaces") {
 		opts = append(opts, tarn.InNamespaces("shop", "bank"))
-	case "shard":
+	}
+	if m.is("shard") {
 		m.shard = tarn.NewShard(object.Part(object.ByUID, 0, 1))
 		opts = append(opts, tarn.InShard(m.shard))
-	case "compact":
+	}
+	if m.is("compact") {
 		opts = append(opts, tarn.Compact())
 	}
-	if m.variant == "quarantine" {
+	if m.is("quarantine") {
 		m.mirror = must(tarn.MirrorTransformed(cluster, configMaps, tarn.NewTransform("picky", func(c *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 			if c.Labels["bad"] != "" {
 				return nil, errors.New("it is bad")

@@ -14,6 +14,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
 )
 
 // state is what the server has under a key from a version on; no UID for nothing.
@@ -31,6 +32,7 @@ type floor struct {
 	version    uint64    // of an object that was written
 	uid        types.UID // of an object whose last finalizer was removed after that version
 	begin, end uint64    // the versions between which an object was deleted
+	unseen     bool      // the namespace was not mirrored then
 	written    bool      // the write left an object, with these properties
 	is         state
 }
@@ -45,7 +47,7 @@ type reading struct {
 	version uint64
 	uid     types.UID // "" for NotFound
 	err     error
-	lax     bool // it need not find the object
+	sharded bool // it finds no object outside of the shard
 }
 
 // oracle knows what the server had under each key at each version, and judges reads.
@@ -58,6 +60,7 @@ type oracle struct {
 	number   int  // of the server's history
 	rewound  bool // what was written in the history before may still be an error
 	selects  func(*corev1.ConfigMap) bool
+	shards   []object.Shard // that were set
 }
 
 func (o *oracle) note(format string, args ...any) {
@@ -106,6 +109,15 @@ func (o *oracle) ack(key tarn.Key, f floor) {
 	o.trace = append(o.trace, fmt.Sprintf("  acked %s: %+v", key, f))
 }
 
+// unsee notes that the namespace of a key is not mirrored any more.
+func (o *oracle) unsee(key tarn.Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.acked[key] {
+		o.acked[key][i].unseen = true
+	}
+}
+
 // ackedSo returns the number of the history, and of the writes to a key whose responses have arrived.
 func (o *oracle) ackedSo(key tarn.Key) (number, acked int) {
 	o.mu.Lock()
@@ -124,8 +136,11 @@ func (o *oracle) read(r reading) {
 }
 
 // oldest returns the oldest version of which a reader may be shown the state.
-func (o *oracle) oldest(key tarn.Key, begin int) (oldest uint64) {
+func (o *oracle) oldest(key tarn.Key, begin int, of func(*floor) bool) (oldest uint64) {
 	for _, f := range o.acked[key][:begin] {
+		if !of(&f) {
+			continue
+		}
 		at := f.version
 		for i, s := range o.history[key] {
 			if f.uid != "" && s.uid == "" && s.from > f.version && i > 0 && o.history[key][i-1].uid == f.uid {
@@ -145,7 +160,7 @@ func (o *oracle) oldest(key tarn.Key, begin int) (oldest uint64) {
 
 // judge returns what is wrong with a read.
 func (o *oracle) judge(r *reading) error {
-	oldest := o.oldest(r.key, r.begin)
+	oldest := o.oldest(r.key, r.begin, func(*floor) bool { return true })
 	possible := []state{}
 	all := o.history[r.key]
 	if oldest == 0 && (len(all) == 0 || all[0].from > 0) {
@@ -171,27 +186,35 @@ func (o *oracle) judge(r *reading) error {
 	case errors.As(r.err, &bad):
 		return is("reported as unreadable", func(s *state) bool { return s.bad })
 	case errors.Is(r.err, informer.ErrNotCovered):
-		if r.lax || o.rewound {
+		if o.rewound {
 			return nil
 		}
-		return is("reported as outside", func(s *state) bool { return s.uid != "" && !s.selected })
+		return is("reported as outside", func(s *state) bool { return s.uid != "" && (!s.selected || o.outside(r, s)) })
 	case errors.Is(r.err, controller.ErrStaleCache):
 		return nil
 	case r.err != nil && !apierrors.IsNotFound(r.err):
 		return fmt.Errorf("%s %s: %w", r.how, r.key, r.err)
 	case r.uid != "":
 		return is("an older state", func(s *state) bool { return s.uid == r.uid && s.version == r.version })
-	case r.lax:
-		return nil
 	}
-	// A mirror shows nothing for an object that it could never read; one that this process wrote is an error.
-	own := len(possible) > 0 && possible[len(possible)-1].from <= oldest
-	return is("not found", func(s *state) bool { return s.uid == "" || !s.selected || s.bad && !own })
+	// A mirror shows nothing for an object that it could never read; one that this process wrote to it is an error.
+	own := len(possible) > 0 && possible[len(possible)-1].from <= o.oldest(r.key, r.begin, func(f *floor) bool { return !f.unseen })
+	return is("not found", func(s *state) bool { return s.uid == "" || !s.selected || o.outside(r, s) || s.bad && !own })
+}
+
+// outside reports whether an object was ever outside of the shard.
+func (o *oracle) outside(r *reading, s *state) bool {
+	return r.sharded && slices.ContainsFunc(o.shards, func(shard object.Shard) bool { return !shard.Contains(s.uid, r.key.Namespace) })
 }
 
 func (o *oracle) verdict() (errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.judgeAll()
+}
+
+// judgeAll returns what is wrong with all reads. o.mu must be held.
+func (o *oracle) judgeAll() (errs []error) {
 	for i := range o.readings {
 		if err := o.judge(&o.readings[i]); err != nil {
 			errs = append(errs, err)
@@ -200,16 +223,19 @@ func (o *oracle) verdict() (errs []error) {
 	return errs
 }
 
-// forget begins another history.
-func (o *oracle) forget() (errs []error) {
-	errs = o.verdict()
+// another begins another history, unless rewind reports that it changed nothing.
+func (o *oracle) another(rewind func() bool) (is bool, errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !rewind() {
+		return false, nil
+	}
+	errs = o.judgeAll()
 	o.rewound = true
 	o.number++
 	o.history, o.acked, o.readings = map[tarn.Key][]state{}, map[tarn.Key][]floor{}, nil
 	o.trace = append(o.trace, "  another history")
-	return errs
+	return true, errs
 }
 
 func (o *oracle) String() string { return strings.Join(o.trace, "\n") }

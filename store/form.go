@@ -190,6 +190,18 @@ type encoder[T any] interface {
 // detects marks a form that the mutation detector supports.
 func (f *encoded[T]) detects() {}
 
+// PackedOf returns the encoding of an object that a store holds as [Encoded], [Packed] or [PackedWire], without
+// decoding or copying it, for package journal.
+func PackedOf[T any](v object.Value[T]) (p packing.Packed, ok bool) {
+	if c, is := v.Encoded.(*cell[T]); is {
+		v.Encoded = c.held
+	}
+	if h, is := v.Encoded.(*encodedObject[T]); is {
+		return h.data, true
+	}
+	return p, false
+}
+
 // cell is an object as the store holds it, with the identity that it would otherwise have to
 // decode. [Store.Encoder] makes one ahead of time, which the writer completes before it
 // publishes it; nothing writes to it after that.

@@ -62,7 +62,7 @@ type Packer struct {
 	buffers sync.Pool // of *[]byte
 
 	mu    sync.Mutex // guards the fields below and additions to the dictionary
-	dict  *dictionary
+	dict  *Dictionary
 	used  int // bytes of the dictionary
 	saved int // bytes, by the strings packed with it
 	table []uint32
@@ -75,7 +75,7 @@ type Packer struct {
 
 // book is a dictionary at one length, with its table.
 type book struct {
-	dict *dictionary
+	dict *Dictionary
 	text []byte // nothing writes to it
 	// table has, for the hash of some bytes, where in the dictionary they are, plus one. Later
 	// books share it: the holder of the packer's lock writes to it, atomically, so an entry may be
@@ -84,15 +84,15 @@ type book struct {
 	shift int
 }
 
-// dictionary is the text that packed strings refer to. The packer only appends to it, so
+// Dictionary is the text that packed strings refer to. The packer only appends to it, so
 // readers may use it meanwhile.
-type dictionary struct {
+type Dictionary struct {
 	text atomic.Pointer[[]byte] // of its whole capacity
 }
 
 // Packed is a packed string, or the string itself if packing did not pay.
 type Packed struct {
-	dict *dictionary // nil: data is the string
+	dict *Dictionary // nil: data is the string
 	// data is the length of the string and then, alternating, literal bytes, with their
 	// number before them, and references, as length and distance from the end of the one
 	// before.
@@ -323,7 +323,7 @@ func (p *Packer) begin() {
 		p.generations = new(atomic.Int32)
 	}
 	p.generations.Add(1)
-	p.dict = &dictionary{}
+	p.dict = &Dictionary{}
 	runtime.AddCleanup(p.dict, func(n *atomic.Int32) { n.Add(-1) }, p.generations)
 	p.used, p.saved = 0, 0
 	p.grow(minDictionary)

@@ -183,3 +183,46 @@ func TestReadersDoNotWaitForThePacker(t *testing.T) {
 	}
 	group.Wait()
 }
+
+func TestWhatIsWrittenInPartsIsUnpackedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p Packer
+		sorts := rapid.IntRange(1, 40).Draw(t, "sorts")
+		var buf []byte
+		for n := range rapid.IntRange(1, 60).Draw(t, "strings") {
+			s := likeness(n%sorts, n)
+			if rapid.Bool().Draw(t, "short") {
+				s = s[:rapid.IntRange(0, len(s)).Draw(t, "length")]
+			}
+			dict, extent, data := p.Pack(s).Parts()
+			if dict == nil {
+				if !bytes.Equal(data, s) {
+					t.Fatalf("plain %q of %q", data, s)
+				}
+				continue
+			}
+			text := slices.Clone(dict.Text(extent)) // nothing after it is needed
+			var err error
+			if buf, err = Unpack(buf, text, data, len(s)); err != nil || !bytes.Equal(buf, s) {
+				t.Fatalf("%v: unpacked %q, want %q", err, buf, s)
+			}
+			if _, err := Unpack(nil, text, data, len(s)-1); len(s) > 0 && err == nil {
+				t.Fatal("the limit is exceeded")
+			}
+		}
+	})
+}
+
+func FuzzUnpack(f *testing.F) {
+	var p Packer
+	for n := range 4 {
+		dict, extent, data := p.Pack(likeness(1, n)).Parts()
+		f.Add(dict.Text(extent), data)
+	}
+	f.Fuzz(func(t *testing.T, text, data []byte) {
+		const limit = 1 << 16
+		if out, err := Unpack(nil, text, data, limit); err == nil && len(out) > limit {
+			t.Errorf("%d bytes", len(out))
+		}
+	})
+}

@@ -28,6 +28,7 @@ var table = map[string][]string{
 	"delta":       {"object"},
 	"store":       {"object", "delta"},
 	"informer":    {"object", "reflector", "delta", "store"},
+	"journal":     {"object", "delta", "store"},
 	"workqueue":   {},
 	"controller":  {"object", "store", "informer", "workqueue"},
 	// What a controller needs of the API itself, apart so that controller needs no client.

@@ -90,7 +90,7 @@ func New(opts Options) (*Server, error) {
 	s.discovery = discovery.New(s.catalog, s.codecs, s.out)
 	s.features = request.ListFeatures{Streaming: !opts.NoStreamingLists, Sharding: !opts.NoSharding}
 	s.access = access.New(opts.RBAC, s.storage, s.catalog, s.names.UID, s.requests.denied)
-	s.catalog.Put(kinds.Builtins(opts.Strict)...)
+	s.catalog.Put(kinds.Builtins(opts.Strict, opts.Schemas)...)
 	var err error
 	if s.webhooks, err = admission.NewWebhooks(admission.Options{
 		Storage: s.storage, Catalog: s.catalog, Codecs: s.codecs, Access: s.access, Logger: opts.Logger, NewUID: s.names.UID, Go: s.handlers.Go, Calling: callingWebhook,

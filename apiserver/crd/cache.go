@@ -2,68 +2,29 @@ package crd
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
-	"slices"
+	"encoding/json"
 	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// digest identifies a tree of JSON values by its content.
+// digest identifies a definition by its content.
 type digest [sha256.Size]byte
 
-func digestOf(tree ...any) digest {
-	var h hasher
-	h.add(tree)
-	return sha256.Sum256(h.bytes)
-}
-
-// hasher encodes values so that different trees have different bytes: each value starts with its
-// type, and each string, list and object with its length.
-type hasher struct {
-	bytes []byte
-	names []string // the sorted fields of the objects from the root to the current one
-}
-
-func (h *hasher) add(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		h.size('{', len(v))
-		first := len(h.names)
-		for name := range v {
-			h.names = append(h.names, name)
-		}
-		slices.Sort(h.names[first:])
-		for i := range len(v) {
-			name := h.names[first+i]
-			h.text(name)
-			h.add(v[name])
-		}
-		h.names = h.names[:first]
-	case []any:
-		h.size('[', len(v))
-		for _, item := range v {
-			h.add(item)
-		}
-	case string:
-		h.text(v)
-	default:
-		h.bytes = fmt.Appendf(h.bytes, "%T %v;", v, v)
+// identify returns a digest of what the validation of a new definition depends on.
+func identify(crd *apiextensionsv1.CustomResourceDefinition) (id digest) {
+	head, _ := json.Marshal([]any{crd.Name, crd.Annotations}) // never fails
+	spec, err := crd.Spec.Marshal()                           // with sorted maps
+	if err != nil {
+		panic("crd: " + err.Error()) // nothing in it cannot be encoded
 	}
-}
-
-func (h *hasher) text(s string) {
-	h.size('"', len(s))
-	h.bytes = append(h.bytes, s...)
-}
-
-func (h *hasher) size(kind byte, n int) {
-	h.bytes = binary.AppendUvarint(append(h.bytes, kind), uint64(n))
+	return sha256.Sum256(append(head, spec...))
 }
 
 // cacheLimit is the number of values that a cache keeps. A full one is emptied.
 const cacheLimit = 1000
 
-// cache keeps values by the content that they were made from, for all servers of the process.
+// cache keeps values by the definition that they were made from, for all servers of the process.
 // The values are not modified. Its methods may be called from any goroutine.
 type cache[T any] struct {
 	mu     sync.Mutex // guards values

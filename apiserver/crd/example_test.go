@@ -6,7 +6,10 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // The server applies the defaults of a definition and enforces its rules.
@@ -16,7 +19,7 @@ func ExampleSchemas() {
 		panic(err)
 	}
 	defer server.Close()
-	create := func(text string) *unstructured.Unstructured {
+	create := func(text string) runtime.Object {
 		u := new(unstructured.Unstructured)
 		if err := u.UnmarshalJSON([]byte(text)); err != nil {
 			panic(err)
@@ -26,39 +29,35 @@ func ExampleSchemas() {
 			fmt.Println(err)
 			return nil
 		}
-		return created.(*unstructured.Unstructured)
+		return created
 	}
 	create(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lakes.example.com"},
 		"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "lakes", "kind": "Lake"}, "versions": [
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
 				"spec": {"type": "object", "properties": {"depth": {"type": "integer", "minimum": 1, "default": 10}}}}}}}]}}`)
 	lake := create(`{"apiVersion": "example.com/v1", "kind": "Lake", "metadata": {"name": "blue"}, "spec": {"colour": "blue"}}`)
-	fmt.Println(lake.Object["spec"])
+	fmt.Println(lake.(*unstructured.Unstructured).Object["spec"])
 	create(`{"apiVersion": "example.com/v1", "kind": "Lake", "metadata": {"name": "dry"}, "spec": {"depth": 0}}`)
 	// Output:
 	// map[depth:10]
 	// Lake.example.com "dry" is invalid: spec.depth: Invalid value: 0: spec.depth in body should be greater than or equal to 1
 }
 
-// A schema works without a server too: here it checks a definition.
+// Definitions can be checked without a server too.
 func ExampleSchemas_definition() {
-	var definitions apiserver.Schema = crd.Schemas().Definition()
-	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "lakes"},
-		"spec": map[string]any{
-			"group": "example.com", "scope": "Namespaced", "colour": "blue", "names": map[string]any{"plural": "lakes", "kind": "Lake"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
-				"openAPIV3Schema": map[string]any{"type": "object"},
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "lakes"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "lakes", Kind: "Lake"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
 			}}},
 		},
-	}}
-	unknown, err := definitions.Prune(definition)
-	fmt.Println(unknown, err)
-	definitions.Default(definition)
-	for _, err := range definitions.Validate(context.Background(), definition, nil, "") {
+	}
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(definition)
+	for _, err := range crd.Schemas().Validate(context.Background(), definition, nil, "") {
 		fmt.Println(err)
 	}
-	// Output:
-	// [spec.colour] <nil>
-	// metadata.name: Invalid value: "lakes": must be spec.names.plural+"."+spec.group
+	// Output: metadata.name: Invalid value: "lakes": must be spec.names.plural+"."+spec.group
 }

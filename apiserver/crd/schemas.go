@@ -11,7 +11,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
@@ -27,28 +26,13 @@ type schemas struct{}
 // accepted has the schemas of accepted definitions, by the digest of identify.
 var accepted cache[map[string]apiserver.Schema]
 
-// identify returns a digest of what the validation of a new definition depends on, and one of
-// its spec.
-func identify(u *unstructured.Unstructured) (whole, spec digest) {
-	spec = digestOf(u.Object["spec"])
-	meta, _ := u.Object["metadata"].(map[string]any)
-	return digestOf(meta["name"], meta["annotations"], string(spec[:])), spec
-}
-
-// Definition implements [apiserver.Schemas].
-func (schemas) Definition() apiserver.Schema { return definition{} }
-
 // Compile implements [apiserver.Schemas].
-func (schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
-	id, spec := identify(u)
+func (schemas) Compile(crd *apiextensionsv1.CustomResourceDefinition) (map[string]apiserver.Schema, error) {
+	id := identify(crd)
 	if known, ok := accepted.get(id); ok {
 		return known, nil
 	}
-	crd, err := decode(u, spec)
-	if err != nil {
-		return nil, err
-	}
-	return keep(id, crd), nil
+	return keep(id, crd.DeepCopy()), nil
 }
 
 // keep returns the schemas of an accepted definition. The caller must not modify crd

@@ -105,9 +105,10 @@ var confined = []struct{ roots, folders []string }{
 
 // light are the parts of confined packages that link nothing besides apimachinery.
 var light = map[string]bool{
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/errors": true,
-	"k8s.io/apiserver/pkg/authentication/serviceaccount":   true,
-	"k8s.io/apiserver/pkg/endpoints/request":               true,
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1": true,
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/errors":     true,
+	"k8s.io/apiserver/pkg/authentication/serviceaccount":       true,
+	"k8s.io/apiserver/pkg/endpoints/request":                   true,
 }
 
 // row returns the folder of the table that dir belongs to.

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Codecs encodes and decodes with apimachinery's serializers and not with Tarn's own, so
@@ -31,7 +30,7 @@ type Codecs struct {
 
 // New returns the codecs of all kinds.
 func New() *Codecs {
-	factory := serializer.NewCodecFactory(scheme.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+	factory := serializer.NewCodecFactory(kinds.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 	c := &Codecs{Decode: factory.UniversalDeserializer()}
 	for _, info := range factory.SupportedMediaTypes() {
 		switch info.MediaType {
@@ -162,7 +161,7 @@ func ListOf(k *kinds.Kind, p storage.Page) (runtime.Object, error) {
 		}
 		return list, nil
 	}
-	obj, err := scheme.Scheme.New(k.ListKind())
+	obj, err := kinds.Scheme.New(k.ListKind())
 	if err != nil {
 		return nil, err
 	}

@@ -192,7 +192,7 @@ func (s *Discovery) serveResources(w http.ResponseWriter, req *http.Request, rep
 // custom resources.
 func inOrder(k *kinds.Kind, subs map[string]schema.GroupVersionKind) []string {
 	names := slices.Sorted(maps.Keys(subs))
-	if !k.Builtin() {
+	if !k.Typed {
 		slices.Reverse(names)
 	}
 	return names
@@ -255,7 +255,7 @@ func discoveryOf(k *kinds.Kind) apidiscoveryv2.APIResourceDiscovery {
 // group and version only if they are not those of the resource.
 func responseKindOf(k *kinds.Kind, of schema.GroupVersionKind) *metav1.GroupVersionKind {
 	gvk := metav1.GroupVersionKind(of)
-	if k.Builtin() && of.GroupVersion() == k.GVK().GroupVersion() {
+	if k.Typed && of.GroupVersion() == k.GVK().GroupVersion() {
 		gvk.Group, gvk.Version = "", ""
 	}
 	return &gvk

@@ -37,8 +37,8 @@ func withoutAutoscaling(annotations map[string]string) map[string]string {
 // autoscalerV1 converts an autoscaler to v1. The result shares memory with it.
 func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
 	out := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta}
-	fromFields(treeOf(&h.Spec), &out.Spec)
-	fromFields(treeOf(&h.Status), &out.Status)
+	FromFields(TreeOf(&h.Spec), &out.Spec)
+	FromFields(TreeOf(&h.Status), &out.Status)
 	out.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	out.Annotations = withoutAutoscaling(h.Annotations)
 	annotate := func(name string, value any) {
@@ -84,8 +84,8 @@ func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Horiz
 // autoscalerV2 converts an autoscaler from v1. The result shares memory with it.
 func autoscalerV2(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	out := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta}
-	fromFields(treeOf(&h.Spec), &out.Spec)
-	fromFields(treeOf(&h.Status), &out.Status)
+	FromFields(TreeOf(&h.Spec), &out.Spec)
+	FromFields(TreeOf(&h.Status), &out.Status)
 	out.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	read := func(name string, into any) bool {
 		text, found := h.Annotations[name]
@@ -204,22 +204,22 @@ func specV2(name string, source map[string]any) map[string]any {
 // convertMetrics converts the specs or statuses of metrics by their sources, which have the same names in both versions.
 func convertMetrics[To, From any](from []From, source func(name string, source map[string]any) map[string]any) (to []To) {
 	for i := range from {
-		tree := treeOf(&from[i])
+		tree := TreeOf(&from[i])
 		for name, of := range tree {
 			if of, ok := of.(map[string]any); ok {
 				tree[name] = source(name, of)
 			}
 		}
 		var m To
-		fromFields(tree, &m)
+		FromFields(tree, &m)
 		to = append(to, m)
 	}
 	return to
 }
 
-// treeOf returns a part of an object of a built-in kind as a tree, and fromFields sets the fields of such a part
+// TreeOf returns a part of an object of a built-in kind as a tree, and FromFields sets the fields of such a part
 // that a tree has.
-func treeOf(part any) map[string]any {
+func TreeOf(part any) map[string]any {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
 	if err != nil {
 		panic("apiserver: " + err.Error()) // every built-in kind has such a form
@@ -227,7 +227,7 @@ func treeOf(part any) map[string]any {
 	return tree
 }
 
-func fromFields(tree map[string]any, part any) {
+func FromFields(tree map[string]any, part any) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, part); err != nil {
 		panic("apiserver: " + err.Error())
 	}

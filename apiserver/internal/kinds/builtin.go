@@ -6,9 +6,13 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/object"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -16,7 +20,7 @@ import (
 // clusterScoped lists the built-in cluster-scoped kinds. The Go API types do not record
 // scope.
 var clusterScoped = stringSet(`
-	ComponentStatus Namespace Node PersistentVolume
+	ComponentStatus CustomResourceDefinition Namespace Node PersistentVolume
 	MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
 	ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
 	SelfSubjectReview TokenReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
@@ -37,20 +41,29 @@ var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationControlle
 // Versioned lists the kinds whose updates must have a resource version. Those of custom
 // resources must as well.
 var Versioned = stringSet(`
-	CSIDriver CSINode CSIStorageCapacity ClusterTrustBundle Lease LeaseCandidate MutatingAdmissionPolicy
+	CSIDriver CSINode CSIStorageCapacity ClusterTrustBundle CustomResourceDefinition Lease LeaseCandidate MutatingAdmissionPolicy
 	MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest PodDisruptionBudget
 	ResourcePoolStatusRequest RuntimeClass StorageVersion StorageVersionMigration ValidatingAdmissionPolicy
 	ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment`)
 
 // ReturnedDeleted lists the kinds whose deletion returns the object instead of a Status.
 var ReturnedDeleted = stringSet(`
-	CSIDriver CSINode DeviceClass DeviceTaintRule Namespace PersistentVolume PersistentVolumeClaim Pod PodTemplate
+	CSIDriver CSINode CustomResourceDefinition DeviceClass DeviceTaintRule Namespace PersistentVolume PersistentVolumeClaim Pod PodTemplate
 	ResourceClaim ResourceClaimTemplate ResourcePoolStatusRequest ResourceQuota ResourceSlice Service ServiceAccount
 	StorageClass VolumeAttachment VolumeAttributesClass`)
 
 // CreatedByUpdate lists the kinds whose update creates an object that does not exist.
 var CreatedByUpdate = stringSet(`
 	ClusterRole ClusterRoleBinding Endpoints Event Lease LeaseCandidate LimitRange Role RoleBinding RuntimeClass Service`)
+
+// Scheme has the Go types of the built-in kinds.
+var Scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	utilruntime.Must(scheme.AddToScheme(s))
+	utilruntime.Must(apiextensionsv1.AddToScheme(s))
+	return s
+}()
 
 // shortNames holds the short names that kubectl accepts.
 var shortNames = map[string]string{
@@ -60,7 +73,7 @@ var shortNames = map[string]string{
 	"DaemonSet": "ds", "Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts",
 	"HorizontalPodAutoscaler": "hpa", "CronJob": "cj", "CertificateSigningRequest": "csr",
 	"Ingress": "ing", "NetworkPolicy": "netpol", "PodDisruptionBudget": "pdb", "PriorityClass": "pc",
-	"StorageClass": "sc", "VolumeAttributesClass": "vac", "IPAddress": "ip",
+	"StorageClass": "sc", "VolumeAttributesClass": "vac", "IPAddress": "ip", "CustomResourceDefinition": "crd crds",
 }
 
 // categoryAll lists the kinds in kubectl's "all" category.
@@ -75,10 +88,11 @@ func stringSet(text string) map[string]bool {
 	return set
 }
 
-// Builtins returns the kinds of k8s.io/api that have a list type, and the reviews, in the most stable version of
-// each. With strict, only those that kube-apiserver serves by default: kinds with a stable version.
-func Builtins(strict bool) []*Kind {
-	known := scheme.Scheme.AllKnownTypes()
+// Builtins returns the kinds of k8s.io/api that have a list type, the reviews and CustomResourceDefinition, in the
+// most stable version of each. With strict, only those that kube-apiserver serves by default: kinds with a stable
+// version. schemas validates definitions; it may be nil.
+func Builtins(strict bool, schemas Schemas) []*Kind {
+	known := Scheme.AllKnownTypes()
 	best := map[schema.GroupKind]*Kind{}
 	var all []*Kind
 	for gvk, t := range known {
@@ -95,6 +109,9 @@ func Builtins(strict bool) []*Kind {
 		}
 		k := newBuiltin(gvk, t)
 		k.Strict = strict
+		if k.Group == Definitions.Group {
+			k.schemas = schemas
+		}
 		all = append(all, k)
 		if b := best[gvk.GroupKind()]; b == nil || version.CompareKubeAwareVersionStrings(k.Version, b.Version) > 0 {
 			best[gvk.GroupKind()] = k
@@ -122,12 +139,12 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *Kind {
 	_, k.Status = t.FieldByName("Status")
 	k.Status = k.Status && !k.Review
 	if short := shortNames[gvk.Kind]; short != "" {
-		k.ShortNames = []string{short}
+		k.ShortNames = strings.Fields(short)
 	}
 	switch {
 	case categoryAll[gvk.Kind]:
 		k.Categories = []string{"all"}
-	case gvk.Group == "admissionregistration.k8s.io":
+	case gvk.Group == "admissionregistration.k8s.io" || gvk.Group == Definitions.Group:
 		k.Categories = []string{"api-extensions"}
 	}
 	if scalable[gvk.Kind] {
@@ -135,7 +152,7 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *Kind {
 			Spec: []string{"spec", "replicas"}, Status: []string{"status", "replicas"}, Selector: []string{"spec", "selector"},
 			Versions: managedfields.ResourcePathMappings{},
 		}
-		for _, gv := range scheme.Scheme.VersionsForGroupKind(gvk.GroupKind()) {
+		for _, gv := range Scheme.VersionsForGroupKind(gvk.GroupKind()) {
 			k.Scale.Versions[gv.String()] = ReplicasPath(k.Scale.Spec)
 		}
 	}
@@ -145,5 +162,5 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *Kind {
 // StatusOnly lists the built-in kinds whose status subresource ignores metadata. That of
 // custom resources always does.
 var StatusOnly = stringSet(`
-	DeviceTaintRule FlowSchema PodCertificateRequest PodGroup PriorityLevelConfiguration ResourceClaim
+	CustomResourceDefinition DeviceTaintRule FlowSchema PodCertificateRequest PodGroup PriorityLevelConfiguration ResourceClaim
 	ResourcePoolStatusRequest ServiceCIDR StorageVersion StorageVersionMigration ValidatingAdmissionPolicy VolumeAttachment`)

@@ -45,7 +45,7 @@ func (c *Catalog) find(match func(*Kind) bool) (found []*Kind) {
 
 // Has reports whether any resource of a group is served, and of its version if all are custom.
 func (c *Catalog) Has(group, version string) bool {
-	return len(c.find(func(k *Kind) bool { return k.Group == group && (version == "" || k.Version == version || k.Builtin()) })) > 0
+	return len(c.find(func(k *Kind) bool { return k.Group == group && (version == "" || k.Version == version || k.Typed) })) > 0
 }
 
 // ByKind looks up a kind by an object's GVK.

@@ -7,91 +7,59 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/object"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// definition is the part of a CustomResourceDefinition's spec that the server itself reads.
-type definition struct {
-	Group string `json:"group"`
-	Scope string `json:"scope"`
-	Names struct {
-		Plural     string   `json:"plural"`
-		Singular   string   `json:"singular"`
-		Kind       string   `json:"kind"`
-		ListKind   string   `json:"listKind"`
-		ShortNames []string `json:"shortNames"`
-		Categories []string `json:"categories"`
-	} `json:"names"`
-	Versions []definedVersion `json:"versions"`
-}
+// Definition is a CustomResourceDefinition.
+type Definition = apiextensionsv1.CustomResourceDefinition
 
-type definedVersion struct {
-	Name         string  `json:"name"`
-	Served       bool    `json:"served"`
-	Storage      bool    `json:"storage"`
-	Deprecated   bool    `json:"deprecated"`
-	Warning      *string `json:"deprecationWarning"`
-	Subresources struct {
-		Status *struct{} `json:"status"`
-		Scale  *struct {
-			Spec     string `json:"specReplicasPath"`
-			Status   string `json:"statusReplicasPath"`
-			Selector string `json:"labelSelectorPath"`
-		} `json:"scale"`
-	} `json:"subresources"`
-	SelectableFields []struct {
-		Path string `json:"jsonPath"`
-	} `json:"selectableFields"`
-	Columns []definedColumn `json:"additionalPrinterColumns"`
-}
+// Definitions is the resource of definitions.
+var Definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-type definedColumn struct {
-	Name        string `json:"name"`
-	Type        string `json:"type"`
-	Format      string `json:"format"`
-	Description string `json:"description"`
-	Priority    int32  `json:"priority"`
-	Path        string `json:"jsonPath"`
-}
-
-// kinds returns the served versions, the storage version first.
-func (d *definition) kinds(schemas map[string]Schema) (kinds []*Kind) {
+// kindsOf returns the served versions of a definition, the storage version first.
+func kindsOf(d *Definition, schemas map[string]Schema) (kinds []*Kind) {
+	accepted := d.Status.AcceptedNames
 	var names []string
 	var stored Schema
 	replicas := managedfields.ResourcePathMappings{}
-	for _, v := range d.Versions {
+	for _, v := range d.Spec.Versions {
 		names = append(names, v.Name)
-		gv := schema.GroupVersion{Group: d.Group, Version: v.Name}.String()
-		if replicas[gv] = nil; v.Subresources.Scale != nil {
-			replicas[gv] = ReplicasPath(fieldsOfPath(v.Subresources.Scale.Spec))
+		gv := schema.GroupVersion{Group: d.Spec.Group, Version: v.Name}.String()
+		if replicas[gv] = nil; v.Subresources != nil && v.Subresources.Scale != nil {
+			replicas[gv] = ReplicasPath(fieldsOfPath(v.Subresources.Scale.SpecReplicasPath))
 		}
 		if v.Storage {
 			stored = schemas[v.Name]
 		}
 	}
-	for _, v := range d.Versions {
+	for _, v := range d.Spec.Versions {
 		if !v.Served || v.Name == "" {
 			continue
 		}
 		k := &Kind{
 			Resource: object.Resource{
-				Group: d.Group, Version: v.Name, Resource: d.Names.Plural, Kind: d.Names.Kind, Namespaced: d.Scope == "Namespaced",
+				Group: d.Spec.Group, Version: v.Name, Resource: accepted.Plural, Kind: accepted.Kind, Namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
 			},
-			Singular: cmp.Or(d.Names.Singular, strings.ToLower(d.Names.Kind)), listName: d.Names.ListKind, ShortNames: d.Names.ShortNames, Categories: d.Names.Categories,
-			Status: v.Subresources.Status != nil, Columns: columnsOf(v.Columns), Schema: schemas[v.Name], StorageSchema: stored, Versions: names,
-			Deprecated: d.deprecation(v),
+			Singular: cmp.Or(accepted.Singular, strings.ToLower(accepted.Kind)), listName: accepted.ListKind, ShortNames: accepted.ShortNames, Categories: accepted.Categories,
+			Columns: columnsOf(v.AdditionalPrinterColumns), Schema: schemas[v.Name], StorageSchema: stored, Versions: names, Deprecated: versionWarning(d, v),
 		}
-		if at := v.Subresources.Scale; at != nil {
-			k.Scale = &ScalePaths{Spec: fieldsOfPath(at.Spec), Status: fieldsOfPath(at.Status), Selector: fieldsOfPath(at.Selector), Versions: replicas}
+		if sub := v.Subresources; sub != nil {
+			k.Status = sub.Status != nil
+			if at := sub.Scale; at != nil {
+				k.Scale = &ScalePaths{Spec: fieldsOfPath(at.SpecReplicasPath), Status: fieldsOfPath(at.StatusReplicasPath), Versions: replicas}
+				if at.LabelSelectorPath != nil {
+					k.Scale.Selector = fieldsOfPath(*at.LabelSelectorPath)
+				}
+			}
 		}
 		for _, f := range v.SelectableFields {
-			k.SelectableFields = append(k.SelectableFields, strings.TrimPrefix(f.Path, "."))
+			k.SelectableFields = append(k.SelectableFields, strings.TrimPrefix(f.JSONPath, "."))
 		}
 		if v.Storage {
 			kinds = slices.Insert(kinds, 0, k)
@@ -105,24 +73,24 @@ func (d *definition) kinds(schemas map[string]Schema) (kinds []*Kind) {
 	return kinds
 }
 
-// deprecation returns the warning for requests of a deprecated version, or "".
-func (d *definition) deprecation(v definedVersion) string {
+// versionWarning returns the warning for requests of a deprecated version, or "".
+func versionWarning(d *Definition, v apiextensionsv1.CustomResourceDefinitionVersion) string {
 	switch {
 	case !v.Deprecated:
 		return ""
-	case v.Warning != nil:
-		return *v.Warning
+	case v.DeprecationWarning != nil:
+		return *v.DeprecationWarning
 	}
-	text := fmt.Sprintf("%s/%s %s is deprecated", d.Group, v.Name, d.Names.Kind)
+	text := fmt.Sprintf("%s/%s %s is deprecated", d.Spec.Group, v.Name, d.Status.AcceptedNames.Kind)
 	better := ""
-	for _, other := range d.Versions {
+	for _, other := range d.Spec.Versions {
 		if other.Served && !other.Deprecated && version.CompareKubeAwareVersionStrings(v.Name, other.Name) < 0 &&
 			(better == "" || version.CompareKubeAwareVersionStrings(better, other.Name) < 0) {
 			better = other.Name
 		}
 	}
 	if better != "" {
-		text += fmt.Sprintf("; use %s/%s %s", d.Group, better, d.Names.Kind)
+		text += fmt.Sprintf("; use %s/%s %s", d.Spec.Group, better, d.Status.AcceptedNames.Kind)
 	}
 	return text
 }
@@ -135,55 +103,59 @@ func fieldsOfPath(path string) []string {
 	return strings.Split(strings.TrimPrefix(path, "."), ".")
 }
 
-// Definitions returns the kind CustomResourceDefinition. schemas may be nil.
-func Definitions(schemas Schemas) *Kind {
-	k := &Kind{
-		Resource: object.Resource{
-			Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition",
-		},
-		Singular: "customresourcedefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}, Status: true,
-		Versions: []string{"v1"},
-	}
-	if schemas != nil {
-		k.Schema = schemas.Definition()
-		k.StorageSchema = k.Schema
-	}
-	k.Storage = k
-	return k
-}
-
-// Serving returns the kinds that an established CustomResourceDefinition serves, the storage
-// version first, or an API error. definitions is the kind of u; schemas may be nil.
-func Serving(u *unstructured.Unstructured, definitions *Kind, schemas Schemas) ([]*Kind, error) {
+// Serving returns the kinds that an established definition serves, the storage version first, or an API
+// error. schemas may be nil.
+func Serving(d *Definition, schemas Schemas) ([]*Kind, error) {
 	invalid := func(errs ...*field.Error) error {
-		return apierrors.NewInvalid(definitions.GVK().GroupKind(), u.GetName(), errs)
+		return apierrors.NewInvalid(schema.GroupKind{Group: Definitions.Group, Kind: "CustomResourceDefinition"}, d.Name, errs)
 	}
-	d := new(definition)
-	spec, _ := u.Object["spec"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, d); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	names := d.Spec.Names
+	if d.Name != names.Plural+"."+d.Spec.Group {
+		return nil, invalid(field.Invalid(field.NewPath("metadata", "name"), d.Name, "must be spec.names.plural+\".\"+spec.group"))
 	}
-	if u.GetName() != d.Names.Plural+"."+d.Group {
-		return nil, invalid(field.Invalid(field.NewPath("metadata", "name"), u.GetName(), "must be spec.names.plural+\".\"+spec.group"))
+	if names.Plural == "" || d.Spec.Group == "" || names.Kind == "" || names.Plural != strings.ToLower(names.Plural) {
+		return nil, invalid(field.Invalid(field.NewPath("spec", "names"), names.Plural, "a group, a kind and a plural in lower case are required"))
 	}
-	if d.Names.Plural == "" || d.Group == "" || d.Names.Kind == "" || d.Names.Plural != strings.ToLower(d.Names.Plural) {
-		return nil, invalid(field.Invalid(field.NewPath("spec", "names"), d.Names.Plural, "a group, a kind and a plural in lower case are required"))
-	}
-	if !slices.ContainsFunc(d.Versions, func(v definedVersion) bool { return v.Served && v.Name != "" }) {
+	if !slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served && v.Name != "" }) {
 		return nil, invalid(field.Required(field.NewPath("spec", "versions"), "must have a served version"))
 	}
-	if !Established(u) {
+	if !Established(d) {
 		return nil, nil
-	}
-	if names, _, _ := unstructured.NestedMap(u.Object, "status", "acceptedNames"); names != nil {
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(names, &d.Names) // as in the spec
 	}
 	var compiled map[string]Schema
 	if schemas != nil {
 		var err error
-		if compiled, err = schemas.Compile(u); err != nil {
+		if compiled, err = schemas.Compile(d); err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
 	}
-	return d.kinds(compiled), nil
+	return kindsOf(d, compiled), nil
+}
+
+// Established reports whether a definition is served.
+func Established(d *Definition) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+}
+
+// StoredVersions returns the versions that objects were ever stored in, including the current one.
+func StoredVersions(d *Definition) []string {
+	stored := slices.Clone(d.Status.StoredVersions)
+	for _, v := range d.Spec.Versions {
+		if v.Storage && !slices.Contains(stored, v.Name) {
+			stored = append(stored, v.Name)
+		}
+	}
+	return stored
+}
+
+// SetCondition replaces a condition of a definition, which becomes the last one.
+func SetCondition(d *Definition, kind apiextensionsv1.CustomResourceDefinitionConditionType, is bool, reason, message string, at metav1.Time) {
+	status := apiextensionsv1.ConditionFalse
+	if is {
+		status = apiextensionsv1.ConditionTrue
+	}
+	others := slices.DeleteFunc(slices.Clone(d.Status.Conditions), func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })
+	d.Status.Conditions = append(others, apiextensionsv1.CustomResourceDefinitionCondition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: at})
 }

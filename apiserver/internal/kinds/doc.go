@@ -1,6 +1,6 @@
 // Package kinds has the kinds that the server serves: [Kind] is one version of a resource, and
-// [Catalog] has all of them. Built-in kinds come from client-go's scheme, others from a
-// CustomResourceDefinition ([Definition]) with an optional [Schema].
+// [Catalog] has all of them. Built-in kinds come from client-go's scheme and CustomResourceDefinition, others from a
+// [Definition] with an optional [Schema].
 //
 // [Record] is one version of one object of a kind, as storage keeps it. A record is stored in one
 // version of its resource; a Kind presents it in its own. Lists of built-in kinds with a property, such as

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Kind is one version of a resource. It is immutable once it is in the catalog.
@@ -22,7 +21,7 @@ type Kind struct {
 	Singular         string
 	ShortNames       []string
 	Categories       []string
-	Typed            bool // has a Go type in the scheme
+	Typed            bool // has a Go type in the scheme, as kube-apiserver's own kinds have
 	Strict           bool // has kube-apiserver's defaults and validation
 	Status           bool // has the status subresource
 	Scale            *ScalePaths
@@ -36,10 +35,9 @@ type Kind struct {
 	Versions []string // of the whole resource, including those that are not served
 	// Schema is nil without Options.Schemas, StorageSchema is that of the storage version.
 	Schema, StorageSchema Schema
-}
 
-// Builtin reports whether kube-apiserver has the kind without a definition.
-func (k *Kind) Builtin() bool { return k.Typed || k.Group == "apiextensions.k8s.io" }
+	schemas Schemas // of definitions; nil for other kinds and without Options.Schemas
+}
 
 // isStorage reports whether objects are stored in this version.
 func (k *Kind) isStorage() bool { return k.GVK() == k.Storage.GVK() }
@@ -65,7 +63,7 @@ func (k *Kind) Verbs() metav1.Verbs {
 	switch {
 	case k.Review:
 		return createVerb
-	case !k.Builtin():
+	case !k.Typed:
 		return customVerbs
 	case k.Group == "" && k.Kind == "Namespace":
 		return namespaceVerbs
@@ -82,7 +80,7 @@ func (k *Kind) Empty() runtime.Object {
 		u.SetGroupVersionKind(k.GVK())
 		return u
 	}
-	obj, err := scheme.Scheme.New(k.GVK())
+	obj, err := Scheme.New(k.GVK())
 	if err != nil {
 		panic("apiserver: " + err.Error()) // typed kinds are in the scheme
 	}

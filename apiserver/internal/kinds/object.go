@@ -46,7 +46,8 @@ func SetStatus(obj, from runtime.Object) {
 // HasStatus reports whether an object of any Go type has a status that is not empty.
 func HasStatus(obj runtime.Object) bool {
 	if u, ok := obj.(runtime.Unstructured); ok {
-		return len(Nested[map[string]any](u.UnstructuredContent(), "status")) > 0
+		status, _ := u.UnstructuredContent()["status"].(map[string]any)
+		return len(status) > 0
 	}
 	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
 	return field.IsValid() && !field.IsZero()

@@ -8,6 +8,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/special"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,11 +19,12 @@ import (
 
 // Schemas enforces CustomResourceDefinitions. Its methods may be called from any goroutine.
 type Schemas interface {
-	// Definition returns the schema of CustomResourceDefinition itself. To validate a definition
-	// again should be fast: Server.Load validates all of them at the same time first.
-	Definition() Schema
+	// Validate validates a new definition or, if old is not nil, an update, including the
+	// metadata. The subresource is "" or "status". To validate a definition again should be fast:
+	// Server.Load validates all of them at the same time first.
+	Validate(ctx context.Context, definition, old *apiextensionsv1.CustomResourceDefinition, subresource string) field.ErrorList
 	// Compile returns the schema of every version of a valid definition, by version.
-	Compile(definition *unstructured.Unstructured) (map[string]Schema, error)
+	Compile(definition *apiextensionsv1.CustomResourceDefinition) (map[string]Schema, error)
 }
 
 // Schema is the schema of one version of a custom resource. Its methods may be called from
@@ -65,7 +67,10 @@ func (k *Kind) Admit(obj runtime.Object) error {
 func (k *Kind) Validate(obj, old runtime.Object, subresource string) error {
 	m := MetaOf(obj)
 	var errs field.ErrorList
-	if k.Schema == nil {
+	if d, ok := obj.(*Definition); ok && k.schemas != nil {
+		before, _ := old.(*Definition)
+		errs = k.schemas.Validate(context.Background(), d, before, subresource)
+	} else if k.Schema == nil {
 		errs = k.validateMeta(m)
 		if k.Strict {
 			is, was := obj, old

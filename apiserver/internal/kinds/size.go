@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"encoding/json"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -41,6 +43,12 @@ func SizeOf(obj runtime.Object) int {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
 		return JSONSize(o.Object, 1<<30)
+	case *Definition: // JSON too, but measuring that is slow
+		if n := o.Size(); n < 1<<18 {
+			return n
+		}
+		text, _ := json.Marshal(o) // never fails
+		return len(text)
 	case interface{ Size() int }:
 		return o.Size()
 	}

@@ -76,10 +76,10 @@ func newFieldManager(k *kinds.Kind, subresource string) (*managedfields.FieldMan
 	gv := k.GVK().GroupVersion()
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(gv.String()): writableBy(k, subresource)}
 	if k.Typed {
-		if k != kinds.ScaleKind { // the apply configurations have no schema of it
+		if k != kinds.ScaleKind && k.Group != kinds.Definitions.Group { // the apply configurations have no schema of them
 			types = builtinTypes()
 		}
-		return managedfields.NewDefaultFieldManager(types, typedVersions{scheme.Scheme}, defaulting{k}, scheme.Scheme, k.GVK(), k.Storage.GVK().GroupVersion(), subresource, filters)
+		return managedfields.NewDefaultFieldManager(types, typedVersions{kinds.Scheme}, defaulting{k}, kinds.Scheme, k.GVK(), k.Storage.GVK().GroupVersion(), subresource, filters)
 	}
 	if k.Schema != nil {
 		if t, err := k.Schema.TypeConverter(); err != nil {
@@ -88,7 +88,7 @@ func newFieldManager(k *kinds.Kind, subresource string) (*managedfields.FieldMan
 			types = t
 		}
 	}
-	return managedfields.NewDefaultCRDFieldManager(types, customVersions{scheme.Scheme, k}, defaulting{k}, unstructuredCreator{}, k.GVK(), gv, subresource, filters)
+	return managedfields.NewDefaultCRDFieldManager(types, customVersions{kinds.Scheme, k}, defaulting{k}, unstructuredCreator{}, k.GVK(), gv, subresource, filters)
 }
 
 // writableBy returns a filter for the fields that a write can change. Others do not get an owner.

@@ -14,9 +14,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/special"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -143,12 +143,14 @@ func (s *Registry) createNamed(k *kinds.Kind, obj runtime.Object, dry bool, by *
 		return nil, err
 	}
 	var defined []*kinds.Kind
-	var accepted *unstructured.Unstructured
-	if k == s.definitions {
-		accepted = kinds.StartDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
+	var accepted *kinds.Definition
+	if d, ok := obj.(*kinds.Definition); ok {
+		d.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+		d.Status.StoredVersions = kinds.StoredVersions(d)
+		accepted = d.DeepCopy()
 		s.establish(accepted, m.GetCreationTimestamp())
 		var err error
-		if defined, err = kinds.Serving(accepted, s.definitions, s.Schemas); err != nil {
+		if defined, err = kinds.Serving(accepted, s.Schemas); err != nil {
 			return nil, err
 		}
 	}
@@ -223,7 +225,7 @@ func (s *Registry) isActive(k *kinds.Kind, m metav1.Object) error {
 // those of a definition that is terminating. The caller must hold the storage lock, so that the answer stays true until
 // the commit.
 func (s *Registry) checkActive(k *kinds.Kind, m metav1.Object) error {
-	if !k.Builtin() {
+	if !k.Typed {
 		if d := s.Storage.Find(s.definitions, object.Key{Name: k.String()}); d != nil && d.Meta.GetDeletionTimestamp() != nil {
 			return apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
 		}

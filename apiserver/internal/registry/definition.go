@@ -3,20 +3,20 @@ package registry
 import (
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/object"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // instancesFinalizer keeps a terminating CustomResourceDefinition until none of its objects
 // exist.
-const instancesFinalizer = "customresourcecleanup.apiextensions.k8s.io"
+const instancesFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
 // instances returns the objects of the definition with a name. It returns none for a built-in
 // resource, of which a definition may exist but has no effect.
 func (s *Registry) instances(definition string) (found []dependent) {
 	for _, k := range kinds.OncePerStorage(s.Catalog.Versions(schema.ParseGroupResource(definition))) {
-		if k.Builtin() {
+		if k.Typed {
 			return nil
 		}
 		for _, rec := range s.Storage.All(k, "") {
@@ -39,8 +39,8 @@ func (s *Registry) deleteInstances(definition *kinds.Record) (more []gcItem) {
 	if !s.hasInstances(definition.Key.Name) {
 		return append(more, s.releaseDefinition(definition.Key.Name)...)
 	}
-	next := definition.Obj.DeepCopyObject().(*unstructured.Unstructured)
-	kinds.TerminateDefinition(next, *next.GetDeletionTimestamp(), "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+	next := definition.Obj.DeepCopyObject().(*kinds.Definition)
+	kinds.SetCondition(next, apiextensionsv1.Terminating, true, "InstanceDeletionInProgress", "CustomResource deletion is in progress", *next.DeletionTimestamp)
 	s.Storage.Commit(s.definitions, definition.Key, definition, next) // unless there is a newer state
 	return more
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/request"
 	"github.com/tarnproject/tarn/apiserver/internal/special"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,7 +53,7 @@ func (s *Registry) ServeDelete(w http.ResponseWriter, r *request.Request) error 
 	switch {
 	case err != nil:
 		return err
-	case removed && r.Kind != s.definitions && !(r.Kind.Typed && kinds.ReturnedDeleted[r.Kind.Kind]):
+	case removed && !(r.Kind.Typed && kinds.ReturnedDeleted[r.Kind.Kind]):
 		s.Out.Deleted(w, r, old)
 		return nil
 	}
@@ -226,11 +226,11 @@ func (s *Registry) marked(k *kinds.Kind, old *kinds.Record, finalizers []string,
 		m.SetDeletionGracePeriodSeconds(&grace)
 	}
 	special.Of(next).Mark(next)
-	if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.Meta.GetDeletionTimestamp() == nil {
+	if d, ok := next.(*kinds.Definition); ok && slices.Contains(finalizers, instancesFinalizer) && old.Meta.GetDeletionTimestamp() == nil {
 		// The real server marks definitions in code of their own.
 		m.SetGeneration(old.Meta.GetGeneration())
 		m.SetDeletionGracePeriodSeconds(nil)
-		kinds.TerminateDefinition(next.(*unstructured.Unstructured), kinds.Now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+		kinds.SetCondition(d, apiextensionsv1.Terminating, true, "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon", kinds.Now())
 	}
 	return next
 }

@@ -80,7 +80,7 @@ func (s *Registry) afterDelete(k *kinds.Kind, rec *kinds.Record) (more []gcItem)
 			more = append(more, s.releaseOwner(rec.Key.Namespace, ref)...)
 		}
 	}
-	if !k.Builtin() {
+	if !k.Typed {
 		more = append(more, s.releaseDefinition(k.String())...)
 	}
 	return append(more, s.releaseNamespace(rec.Key.Namespace)...)

@@ -102,10 +102,10 @@ func loadRank(obj runtime.Object) int {
 	case "Namespace":
 		return 1
 	case "":
-		if isDefinition(obj) {
+		switch obj.(type) {
+		case *kinds.Definition:
 			return 0
-		}
-		if _, ok := obj.(*corev1.Namespace); ok {
+		case *corev1.Namespace:
 			return 1
 		}
 	}

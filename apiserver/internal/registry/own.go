@@ -9,7 +9,6 @@ import (
 	"github.com/tarnproject/tarn/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // KindOf returns the kind of an object, from its apiVersion and kind or else its Go type, which is a built-in
@@ -22,30 +21,19 @@ func (s *Registry) KindOf(obj runtime.Object) (*kinds.Kind, error) {
 	if gvk.Kind != "" {
 		return s.Catalog.ByKind(gvk)
 	}
-	if isDefinition(obj) {
-		return s.definitions, nil
-	}
 	if described, ok := obj.(interface{ APIResource() object.Resource }); ok {
 		return s.Catalog.Get(described.APIResource().GVR())
 	}
-	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+	gvks, _, err := kinds.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: no kind for object of type %T: %w", obj, err)
 	}
-	return s.Catalog.ByKind(kinds[0])
+	return s.Catalog.ByKind(gvks[0])
 }
 
 func isNil(obj runtime.Object) bool {
 	v := reflect.ValueOf(obj)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// isDefinition reports whether the Go type of an object is CustomResourceDefinition. Its package is
-// not imported, because it links much of kube-apiserver.
-func isDefinition(obj runtime.Object) bool {
-	t := reflect.TypeOf(obj)
-	return t.Kind() == reflect.Pointer && t.Elem().Name() == "CustomResourceDefinition" &&
-		t.Elem().PkgPath() == "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 }
 
 // Own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted.
@@ -80,15 +68,11 @@ func (s *Registry) Own(obj runtime.Object) (k *kinds.Kind, _ runtime.Object, err
 	if !k.Namespaced {
 		kinds.MetaOf(obj).SetNamespace("")
 	}
-	manifest := k == s.definitions && !kinds.HasStoredVersions(obj)
 	if k.Typed {
 		obj = k.ToStorage(obj)
 	}
 	if err := k.Admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
-	}
-	if manifest {
-		kinds.SetStatus(obj, nil) // the default of the stored versions is not what the server recorded
 	}
 	return k, obj, nil
 }

@@ -41,12 +41,12 @@ type Parts struct {
 	Pace func(req *http.Request, name string)
 }
 
-// New returns the registry of a server whose catalog has the built-in kinds. It adds the kind
-// CustomResourceDefinition.
-func New(parts Parts) (*Registry, error) {
-	s := &Registry{Parts: parts, definitions: kinds.Definitions(parts.Schemas)}
-	s.Catalog.Put(s.definitions)
-	var err error
+// New returns the registry of a server whose catalog has the built-in kinds.
+func New(parts Parts) (s *Registry, err error) {
+	s = &Registry{Parts: parts}
+	if s.definitions, err = s.Catalog.Get(kinds.Definitions); err != nil {
+		return nil, err
+	}
 	s.namespaces, err = s.Catalog.Get(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	return s, err
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -154,13 +153,12 @@ func (s *Registry) store(k *kinds.Kind, old *kinds.Record, next runtime.Object) 
 // storeOne is store without garbage collection. It returns the writes to process.
 func (s *Registry) storeOne(k *kinds.Kind, old *kinds.Record, next runtime.Object) (*kinds.Record, bool, []gcItem, error) {
 	var defined []*kinds.Kind
-	if k == s.definitions {
-		u := next.(*unstructured.Unstructured)
-		s.establish(u, old.Meta.GetCreationTimestamp())
-		was := old.Obj.(*unstructured.Unstructured).Object
-		if !kinds.SameSpec(k, old.Obj, next) || !equality.Semantic.DeepEqual(kinds.Nested[any](was, "status", "acceptedNames"), kinds.Nested[any](u.Object, "status", "acceptedNames")) {
+	if d, ok := next.(*kinds.Definition); ok {
+		s.establish(d, old.Meta.GetCreationTimestamp())
+		was := old.Obj.(*kinds.Definition)
+		if !kinds.SameSpec(k, was, d) || !equality.Semantic.DeepEqual(was.Status.AcceptedNames, d.Status.AcceptedNames) {
 			var err error
-			if defined, err = kinds.Serving(u, s.definitions, s.Schemas); err != nil {
+			if defined, err = kinds.Serving(d, s.Schemas); err != nil {
 				return nil, false, nil, err
 			}
 		}
@@ -219,7 +217,7 @@ func (s *Registry) prepare(k *kinds.Kind, subresource string, old *kinds.Record,
 		if subresource = ""; k.Strict {
 			validated = bindable(before, next)
 		}
-		if k == s.definitions && !kinds.HasStoredVersions(next) {
+		if d, ok := next.(*kinds.Definition); ok && len(d.Status.StoredVersions) == 0 { // a manifest has none
 			kinds.SetStatus(next, before.DeepCopyObject())
 		}
 		special.Of(next).Keep(everything, next, before)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -47,3 +48,14 @@ func (claim) Start(obj runtime.Object) {
 func (claim) Protection() string { return "kubernetes.io/pvc-protection" }
 
 func (attributesClass) Protection() string { return "kubernetes.io/vac-protection" }
+
+// definition has the rules of CustomResourceDefinitions. Of the defaults, the stored versions are what the
+// server records.
+type definition struct{ plain }
+
+func (definition) Normalise(obj runtime.Object) {
+	d := obj.(*apiextensionsv1.CustomResourceDefinition)
+	stored := d.Status.StoredVersions
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(d)
+	d.Status.StoredVersions = stored
+}

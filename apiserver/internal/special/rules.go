@@ -5,6 +5,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -54,6 +55,8 @@ func Of(obj runtime.Object) Rules {
 		return claim{}
 	case *storagev1.VolumeAttributesClass:
 		return attributesClass{}
+	case *apiextensionsv1.CustomResourceDefinition:
+		return definition{}
 	case *certificatesv1.CertificateSigningRequest:
 		return signingRequest{}
 	}

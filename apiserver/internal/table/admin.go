@@ -75,7 +75,7 @@ func adminCells(obj runtime.Object, age any) []any {
 		return []any{name, number(o.Spec.MinAvailable), number(o.Spec.MaxUnavailable), int64(o.Status.DisruptionsAllowed), age}
 	case *coordinationv1.Lease:
 		return []any{name, orText(o.Spec.HolderIdentity, ""), age}
-	case *rbacv1.Role, *rbacv1.ClusterRole:
+	case *rbacv1.Role, *rbacv1.ClusterRole, *kinds.Definition:
 		return []any{name, created}
 	case *rbacv1.RoleBinding:
 		return append([]any{name, o.RoleRef.Kind + "/" + o.RoleRef.Name, age}, subjectCells(o.Subjects)...)

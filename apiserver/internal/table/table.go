@@ -84,8 +84,6 @@ func cellsOf(k *kinds.Kind, rec *kinds.Record) []any {
 		if cells := builtinCells(rec.Obj, age); cells != nil {
 			return cells
 		}
-	} else if k.Kind == "CustomResourceDefinition" && k.Builtin() {
-		return []any{name, rec.Meta.GetCreationTimestamp().UTC().Format(time.RFC3339)}
 	}
 	if len(k.Columns) == 0 {
 		return []any{name, age}

@@ -15,7 +15,7 @@ import (
 func (schemas) Validate(ctx context.Context, crd, old *apiextensionsv1.CustomResourceDefinition, subresource string) field.ErrorList {
 	if old == nil {
 		id := identify(crd)
-		if _, ok := accepted.get(id); ok {
+		if _, ok := accepted.Get(id); ok {
 			return metavalidation.ValidateObjectMetaAccessor(crd, false, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 		}
 		is, err := internal(crd)

@@ -1,6 +1,8 @@
 package crd
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/utils/lru"
 )
 
 // Schemas returns the value of [apiserver.Options.Schemas]. The process keeps the last
@@ -23,14 +26,28 @@ func Schemas() apiserver.Schemas { return schemas{} }
 // schemas implements [apiserver.Schemas].
 type schemas struct{}
 
-// accepted has the schemas of accepted definitions, by the digest of identify.
-var accepted cache[map[string]apiserver.Schema]
+// accepted has the schemas of the last accepted definitions for all servers of the process, which do not modify
+// them: map[string]apiserver.Schema by digest.
+var accepted = lru.New(1000)
+
+// digest identifies a definition by its content.
+type digest [sha256.Size]byte
+
+// identify returns a digest of what the validation of a new definition depends on.
+func identify(crd *apiextensionsv1.CustomResourceDefinition) (id digest) {
+	head, _ := json.Marshal([]any{crd.Name, crd.Annotations}) // never fails
+	spec, err := crd.Spec.Marshal()                           // with sorted maps
+	if err != nil {
+		panic("crd: " + err.Error()) // nothing in it cannot be encoded
+	}
+	return sha256.Sum256(append(head, spec...))
+}
 
 // Compile implements [apiserver.Schemas].
 func (schemas) Compile(crd *apiextensionsv1.CustomResourceDefinition) (map[string]apiserver.Schema, error) {
 	id := identify(crd)
-	if known, ok := accepted.get(id); ok {
-		return known, nil
+	if known, ok := accepted.Get(id); ok {
+		return known.(map[string]apiserver.Schema), nil
 	}
 	return keep(id, crd.DeepCopy()), nil
 }
@@ -47,7 +64,8 @@ func keep(id digest, crd *apiextensionsv1.CustomResourceDefinition) map[string]a
 		v.document = sync.OnceValues(v.openAPI)
 		out[v.Name] = v
 	}
-	return accepted.put(id, out)
+	accepted.Add(id, out)
+	return out
 }
 
 // resource is what the versions of a custom resource share. It is not modified.

@@ -108,6 +108,8 @@ var light = map[string]bool{
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1": true,
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/errors":     true,
 	"k8s.io/apiserver/pkg/authentication/serviceaccount":       true,
+	"k8s.io/apiserver/pkg/endpoints/deprecation":               true,
+	"k8s.io/apiserver/pkg/util/responsewriter":                 true,
 	"k8s.io/apiserver/pkg/endpoints/request":                   true,
 }
 

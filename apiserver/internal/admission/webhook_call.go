@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
 // The messages here are those of kube-apiserver.
@@ -134,7 +136,7 @@ func (t serviceTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	w := responsewriter.NewInMemoryResponseWriter()
 	served := req.Clone(req.Context())
 	served.RequestURI = req.URL.RequestURI()
 	done := make(chan error, 1)
@@ -155,24 +157,9 @@ func (t serviceTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	code := cmp.Or(w.RespCode(), http.StatusOK)
 	return &http.Response{
-		Status: fmt.Sprint(w.code, " ", http.StatusText(w.code)), StatusCode: w.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: req,
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Data())), ContentLength: int64(len(w.Data())), Request: req,
 	}, nil
 }
-
-// bufferedResponse is the response of a handler in this process.
-type bufferedResponse struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-// Header implements [http.ResponseWriter].
-func (b *bufferedResponse) Header() http.Header { return b.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (b *bufferedResponse) WriteHeader(code int) { b.code = code }
-
-// Write implements [http.ResponseWriter].
-func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }

@@ -2,9 +2,11 @@ package discovery
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
@@ -15,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
+// served is the version of Kubernetes.
+var served = fmt.Sprintf("v%d.%d", kinds.ServedMajor, kinds.ServedMinor)
+
 // ServeVersion serves /version.
 func (s *Discovery) ServeVersion(w http.ResponseWriter, req *http.Request) {
 	s.out.JSON(w, req, version.Info{
-		Major: kinds.ServedMajor, Minor: kinds.ServedMinor, GitVersion: "v" + kinds.ServedMajor + "." + kinds.ServedMinor + ".0+tarn", GitTreeState: "clean",
+		Major: strconv.Itoa(kinds.ServedMajor), Minor: strconv.Itoa(kinds.ServedMinor), GitVersion: served + ".0+tarn", GitTreeState: "clean",
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 }
@@ -44,7 +49,7 @@ const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 // the types of built-in kinds. The operations of kinds without a schema declare only server-side
 // field validation, so that kubectl does not validate on the client.
 func (s *Discovery) ServeOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
-	info := map[string]any{"title": "tarn", "version": "v" + kinds.ServedMajor + "." + kinds.ServedMinor}
+	info := map[string]any{"title": "tarn", "version": served}
 	switch version, rest, _ := strings.Cut(path, "/"); {
 	case path == "v2" && strings.Contains(req.Header.Get("Accept"), "protobuf"):
 		s.out.Raw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))

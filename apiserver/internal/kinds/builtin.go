@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -80,6 +81,12 @@ var shortNames = map[string]string{
 var categoryAll = stringSet(`
 	Pod ReplicationController Service DaemonSet Deployment ReplicaSet StatefulSet HorizontalPodAutoscaler CronJob Job`)
 
+// The Kubernetes version that the server reports.
+const (
+	ServedMajor = 1
+	ServedMinor = 37
+)
+
 func stringSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
@@ -133,7 +140,9 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *Kind {
 			Group: gvk.Group, Version: gvk.Version, Resource: plural.Resource, Kind: gvk.Kind, Namespaced: !clusterScoped[gvk.Kind],
 		},
 		Singular: singular.Resource, Typed: true, Review: reviews[gvk.Kind],
-		Deprecated: deprecation(gvk, reflect.New(t).Interface()),
+	}
+	if empty := k.Empty(); deprecation.IsDeprecated(empty, ServedMajor, ServedMinor) {
+		k.Deprecated = deprecation.WarningMessage(empty)
 	}
 	k.Storage = k
 	_, k.Status = t.FieldByName("Status")

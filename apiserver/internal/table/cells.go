@@ -18,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -138,7 +139,7 @@ func builtinCells(obj runtime.Object, age any) []any {
 	case *batchv1.CronJob:
 		last, suspended := none(""), "<unset>"
 		if o.Status.LastScheduleTime != nil {
-			last = since(*o.Status.LastScheduleTime)
+			last = metatable.ConvertToHumanReadableDateType(*o.Status.LastScheduleTime)
 		}
 		if o.Spec.Suspend != nil {
 			suspended = map[bool]string{true: "True", false: "False"}[*o.Spec.Suspend]
@@ -201,7 +202,7 @@ func builtinCells(obj runtime.Object, age any) []any {
 	case *corev1.Secret:
 		return []any{name, string(o.Type), int64(len(o.Data)), age}
 	case *corev1.Event:
-		return []any{since(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
+		return []any{metatable.ConvertToHumanReadableDateType(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
 	}
 	return adminCells(obj, age)
 }

@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -109,7 +110,7 @@ func jobDuration(j *batchv1.Job) string {
 	case j.Status.StartTime == nil:
 		return ""
 	case j.Status.CompletionTime == nil:
-		return since(*j.Status.StartTime)
+		return metatable.ConvertToHumanReadableDateType(*j.Status.StartTime)
 	}
 	return duration.HumanDuration(j.Status.CompletionTime.Sub(j.Status.StartTime.Time))
 }

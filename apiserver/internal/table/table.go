@@ -8,11 +8,11 @@ import (
 	"github.com/tarnproject/tarn/apiserver/internal/codec"
 	"github.com/tarnproject/tarn/apiserver/internal/kinds"
 	"github.com/tarnproject/tarn/apiserver/internal/storage"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // col returns a column with the description of the real server.
@@ -79,7 +79,7 @@ func layoutOf(k *kinds.Kind) []metav1.TableColumnDefinition {
 
 // cellsOf returns the values of a row in column order.
 func cellsOf(k *kinds.Kind, rec *kinds.Record) []any {
-	name, age := any(rec.Key.Name), any(since(rec.Meta.GetCreationTimestamp()))
+	name, age := any(rec.Key.Name), any(metatable.ConvertToHumanReadableDateType(rec.Meta.GetCreationTimestamp()))
 	if _, ok := rec.Obj.(*unstructured.Unstructured); !ok {
 		if cells := builtinCells(rec.Obj, age); cells != nil {
 			return cells
@@ -128,7 +128,7 @@ func cellOf(c *kinds.Column, tree map[string]any) any {
 			if err != nil {
 				return "<invalid>"
 			}
-			return since(metav1.NewTime(at))
+			return metatable.ConvertToHumanReadableDateType(metav1.NewTime(at))
 		}
 	}
 	var text strings.Builder
@@ -136,11 +136,4 @@ func cellOf(c *kinds.Column, tree map[string]any) any {
 		return nil
 	}
 	return text.String()
-}
-
-func since(t metav1.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(time.Since(t.Time))
 }

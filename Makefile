@@ -30,6 +30,10 @@ HTML ?=
 # tests of controllerruntime, of e2e/rules and of the examples.
 MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod controllerruntime/go.mod e2e/go.mod e2e/console/go.mod e2e/rules/go.mod examples/*/go.mod))
 
+# The packages whose tests also run in the module e2e. It requires the newest supported versions of k8s.io
+# and controller-runtime, and go.mod and controllerruntime/go.mod the oldest.
+NEWEST = github.com/tarnproject/tarn/clientgo/... github.com/tarnproject/tarn/controllerruntime/...
+
 step = @printf '==> %s\n'
 
 # The tools of hack/tools. gotestsum runs go test and prints the failures again at the end.
@@ -218,4 +222,6 @@ modules:
 		printf '==> %s: go vet ./...\n' "$$m"; \
 		( cd "$$m" && $(GO) vet ./... ); \
 		case "$$m" in examples/*|controllerruntime|e2e/rules) printf '==> %s: go test ./...\n' "$$m"; ( cd "$$m" && $(gotest) -vet=off ./... ) ;; esac; \
-	done
+	done; \
+	printf '==> e2e: go test of the adapters with the newest k8s.io and controller-runtime\n'; \
+	cd e2e && $(gotest) -vet=off $(NEWEST)

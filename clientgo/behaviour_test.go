@@ -170,13 +170,22 @@ func TestHandlersAreNamedAsInClientGo(t *testing.T) {
 	}
 }
 
+// shutDown is cache.ShutDownEventHandler, which client-go has since v0.37.
+func shutDown(inf cache.SharedInformer, handle cache.ResourceEventHandlerRegistration) error {
+	if err := inf.RemoveEventHandler(handle); err != nil {
+		return err
+	}
+	<-handle.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
+	return nil
+}
+
 func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPodServer(true)
 		w.put("a1", false)
 		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
 		early := listen(t, inf)
-		if err := cache.ShutDownEventHandler(inf, early.reg); err != nil { // before it runs
+		if err := shutDown(inf, early.reg); err != nil { // before it runs
 			t.Fatal(err)
 		}
 		block := make(chan struct{})
@@ -186,7 +195,7 @@ func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
 		}
 		stop := start(t, inf)
 		down := make(chan error)
-		go func() { down <- cache.ShutDownEventHandler(inf, reg) }()
+		go func() { down <- shutDown(inf, reg) }()
 		synctest.Wait()
 		select {
 		case <-down:
@@ -199,7 +208,7 @@ func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
 		}
 		wantLines(t, early)
 		stop()
-		if err := errors.Join(inf.RemoveEventHandler(reg), cache.ShutDownEventHandler(inf, reg)); err != nil {
+		if err := errors.Join(inf.RemoveEventHandler(reg), shutDown(inf, reg)); err != nil {
 			t.Errorf("once more, after the end: %v", err)
 		}
 		foreign, _ := cache.NewSharedInformer(w, &corev1.Pod{}, 0).AddEventHandler(named{})

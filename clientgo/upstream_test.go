@@ -3,7 +3,6 @@ package clientgo_test
 import (
 	"context"
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,43 +17,6 @@ import (
 
 // The tests here hold more of what client-go's own tests pin; see
 // docs/clientgo-behaviours.md.
-
-// client-go's typed wrappers take any informer and indexer.
-func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newPodServer(true)
-		w.put("a1", false)
-		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{}))
-		err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"node": func(p *corev1.Pod) ([]string, error) { return []string{p.Spec.NodeName}, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var calls recording
-		reg, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
-			AddFunc:    func(p *corev1.Pod, initial bool) { calls.add("", "add %s %v", p.Name, initial) },
-			UpdateFunc: func(_, p *corev1.Pod) { calls.add("", "update %s", p.ResourceVersion) },
-			DeleteFunc: func(gone cache.DeletedObject[*corev1.Pod]) { calls.add("", "delete %s", gone.GetKey()) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		start(t, inf)
-		if !cache.WaitFor(t.Context(), "", inf.HasSyncedChecker(), reg.HasSyncedChecker()) {
-			t.Error("not synced")
-		}
-		w.put("a1", false)
-		synctest.Wait()
-		pods, err := inf.GetTypedIndexer().ByTypedIndex("node", "node-0")
-		if err != nil || len(pods) != 1 || pods[0].Name != "a1" {
-			t.Errorf("by node: %v, %v", pods, err)
-		}
-		w.delete("a1")
-		synctest.Wait()
-		if got, want := calls.take(), []string{": add a1 true", ": update 12", ": delete ns1/a1"}; !slices.Equal(got, want) {
-			t.Errorf("received %q, want %q", got, want)
-		}
-	})
-}
 
 func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +77,7 @@ func deleter(config *rest.Config, httpClient *http.Client) (*wire.Client, error)
 
 // Get implements client.Reader.
 func (c *ownWrites) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if !(&client.GetOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+	if !opted((&client.GetOptions{}).ApplyOptions(opts)) {
 		v, err := c.reads(ctx, obj)
 		if err != nil {
 			return err
@@ -107,7 +108,7 @@ func (p *part) await(ctx context.Context, key object.Key) error {
 // List implements client.Reader.
 func (c *ownWrites) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	if !options.DisableReadYourWritesConsistency {
+	if !opted(options) {
 		v, err := c.reads(ctx, list)
 		if err != nil {
 			return err
@@ -197,6 +198,13 @@ func (c *ownWrites) write(obj client.Object, untracked bool, send func() error) 
 	return nil
 }
 
+// opted reports whether the options of a request disable the consistency, with a field that they have since
+// controller-runtime v0.25.
+func opted[O any](options *O) bool {
+	disabled := reflect.ValueOf(options).Elem().FieldByName("DisableReadYourWritesConsistency")
+	return disabled.IsValid() && disabled.Bool()
+}
+
 func keyOf(obj metav1.Object) object.Key {
 	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
@@ -204,26 +212,26 @@ func keyOf(obj metav1.Object) object.Key {
 // Create implements client.Writer.
 func (c *ownWrites) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	o := (&client.CreateOptions{}).ApplyOptions(opts)
-	return c.write(obj, o.DisableReadYourWritesConsistency || len(o.DryRun) > 0, func() error { return c.Client.Create(ctx, obj, opts...) })
+	return c.write(obj, opted(o) || len(o.DryRun) > 0, func() error { return c.Client.Create(ctx, obj, opts...) })
 }
 
 // Update implements client.Writer.
 func (c *ownWrites) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	o := (&client.UpdateOptions{}).ApplyOptions(opts)
-	return c.write(obj, o.DisableReadYourWritesConsistency || len(o.DryRun) > 0, func() error { return c.Client.Update(ctx, obj, opts...) })
+	return c.write(obj, opted(o) || len(o.DryRun) > 0, func() error { return c.Client.Update(ctx, obj, opts...) })
 }
 
 // Patch implements client.Writer.
 func (c *ownWrites) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	o := (&client.PatchOptions{}).ApplyOptions(opts)
-	return c.write(obj, o.DisableReadYourWritesConsistency || len(o.DryRun) > 0, func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
+	return c.write(obj, opted(o) || len(o.DryRun) > 0, func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
 }
 
 // Delete implements client.Writer.
 func (c *ownWrites) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	o := (&client.DeleteOptions{}).ApplyOptions(opts)
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
-	if err != nil || o.DisableReadYourWritesConsistency || len(o.DryRun) > 0 {
+	if err != nil || opted(o) || len(o.DryRun) > 0 {
 		return c.Client.Delete(ctx, obj, opts...)
 	}
 	mapping, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -259,7 +267,7 @@ func (c *ownWrites) Delete(ctx context.Context, obj client.Object, opts ...clien
 // Apply implements client.Writer.
 func (c *ownWrites) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	o := (&client.ApplyOptions{}).ApplyOptions(opts)
-	return c.apply(obj, o.DisableReadYourWritesConsistency || len(o.DryRun) > 0, func() error { return c.Client.Apply(ctx, obj, opts...) })
+	return c.apply(obj, opted(o) || len(o.DryRun) > 0, func() error { return c.Client.Apply(ctx, obj, opts...) })
 }
 
 // apply sends an apply configuration, which the client replaces with the server's answer.
@@ -305,20 +313,20 @@ type ownSubResource struct {
 // Update implements client.SubResourceWriter.
 func (s ownSubResource) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
-	untracked := o.DisableReadYourWritesConsistency || len(o.DryRun) > 0 || o.SubResourceBody != nil
+	untracked := opted(o) || len(o.DryRun) > 0 || o.SubResourceBody != nil
 	return s.client.write(obj, untracked, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) })
 }
 
 // Patch implements client.SubResourceWriter.
 func (s ownSubResource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	o := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
-	untracked := o.DisableReadYourWritesConsistency || len(o.DryRun) > 0 || o.SubResourceBody != nil
+	untracked := opted(o) || len(o.DryRun) > 0 || o.SubResourceBody != nil
 	return s.client.write(obj, untracked, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) })
 }
 
 // Apply implements client.SubResourceWriter.
 func (s ownSubResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	o := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
-	untracked := o.DisableReadYourWritesConsistency || len(o.DryRun) > 0 || o.SubResourceBody != nil
+	untracked := opted(o) || len(o.DryRun) > 0 || o.SubResourceBody != nil
 	return s.client.apply(obj, untracked, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) })
 }

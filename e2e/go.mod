@@ -81,6 +81,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/tarnproject/tarn/controllerruntime v0.0.0
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
@@ -106,3 +107,5 @@ require (
 )
 
 replace github.com/tarnproject/tarn => ../
+
+replace github.com/tarnproject/tarn/controllerruntime => ../controllerruntime

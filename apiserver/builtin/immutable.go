@@ -2,11 +2,11 @@ package builtin
 
 import (
 	"maps"
+	"reflect"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -122,10 +122,6 @@ func (p *problems) fixed(obj, old runtime.Object) {
 		}
 	case *appsv1.ControllerRevision:
 		p.immutable(at("data"), o.Data, old.(*appsv1.ControllerRevision).Data)
-	case *certificatesv1.ClusterTrustBundle:
-		p.immutable(spec.Child("signerName"), o.Spec.SignerName, old.(*certificatesv1.ClusterTrustBundle).Spec.SignerName)
-	case *certificatesv1.PodCertificateRequest:
-		p.immutable(spec, o.Spec, old.(*certificatesv1.PodCertificateRequest).Spec)
 	case *discoveryv1.EndpointSlice:
 		p.immutable(at("addressType"), o.AddressType, old.(*discoveryv1.EndpointSlice).AddressType)
 	case *eventsv1.Event:
@@ -186,6 +182,20 @@ func (p *problems) fixed(obj, old runtime.Object) {
 		if !maps.Equal(o.Parameters, was.Parameters) {
 			p.forbidden(at("parameters"), "updates to parameters are forbidden.")
 		}
+	default:
+		p.fixedByName(obj, old)
+	}
+}
+
+// fixedByName is fixed for kinds whose version v1 not every supported version of k8s.io/api has.
+func (p *problems) fixedByName(obj, old runtime.Object) {
+	is, was := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old).Elem()
+	switch is.Type().Name() {
+	case "ClusterTrustBundle":
+		is, was = is.FieldByName("Spec").FieldByName("SignerName"), was.FieldByName("Spec").FieldByName("SignerName")
+		p.immutable(spec.Child("signerName"), is.Interface(), was.Interface())
+	case "PodCertificateRequest":
+		p.immutable(spec, is.FieldByName("Spec").Interface(), was.FieldByName("Spec").Interface())
 	}
 }
 

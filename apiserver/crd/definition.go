@@ -39,7 +39,7 @@ func (schemas) Validate(ctx context.Context, crd, old *apiextensionsv1.CustomRes
 		return undecodable(err)
 	}
 	if subresource == "status" {
-		return validation.ValidateUpdateCustomResourceDefinitionStatus(ctx, is, was)
+		return validateStatus(ctx, is, was)
 	}
 	keepStored(is)
 	return validation.ValidateCustomResourceDefinitionUpdate(ctx, is, was)

@@ -67,7 +67,7 @@ func (v *version) Validate(ctx context.Context, obj, old *unstructured.Unstructu
 	}
 	errs = append(errs, v.validateScale(obj, subresource)...)
 	if subresource != "status" {
-		errs = append(errs, objectmeta.Validate(ctx, nil, obj.Object, r.structural, false)...)
+		errs = append(errs, validateEmbedded(ctx, obj.Object, r.structural)...)
 	}
 	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, r.structural, old.Object)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, obj.Object)...)

@@ -11,4 +11,7 @@
 // or have been wrapped by the program. With [WithClient], or from
 // [NewSharedInformerFactoryForConfig], informers read by way of Tarn's wire, which decodes
 // objects as they arrive and does not decode those that are held already.
+//
+// It works with every version of client-go that Tarn supports. A group of kinds that only some of them have is
+// client-go's own, with client-go's informers: lifecycle, of v0.37.
 package informers

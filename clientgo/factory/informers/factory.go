@@ -3,6 +3,7 @@ package informers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/clientgo"
-	"github.com/tarnproject/tarn/clientgo/builtin"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
 	"github.com/tarnproject/tarn/wire"
@@ -93,6 +93,8 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, defaultRes
 	for _, option := range options {
 		option(f)
 	}
+	f.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(client, defaultResync,
+		informers.WithNamespace(f.namespace), informers.WithTweakListOptions(f.tweak), informers.WithTransform(f.transform))
 	return f
 }
 
@@ -112,6 +114,9 @@ func NewSharedInformerFactoryForConfig(config *rest.Config, defaultResync time.D
 
 // shared is a factory. Its fields do not change after its options have been applied.
 type shared struct {
+	// SharedInformerFactory is client-go's own, for the groups that this package does not know.
+	SharedInformerFactory
+
 	client    kubernetes.Interface
 	wire      *wire.Client // nil: by the clientset
 	namespace string
@@ -129,25 +134,35 @@ type shared struct {
 func (f *shared) InformerName() *cache.InformerName { return f.name }
 
 // Start implements [SharedInformerFactory].
-func (f *shared) Start(stopCh <-chan struct{}) { f.fleet.Start(wait.ContextForChannel(stopCh)) }
+func (f *shared) Start(stopCh <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stopCh)) }
 
 // StartWithContext implements [SharedInformerFactory].
-func (f *shared) StartWithContext(ctx context.Context) { f.fleet.Start(ctx) }
+func (f *shared) StartWithContext(ctx context.Context) {
+	f.fleet.Start(ctx)
+	f.SharedInformerFactory.Start(ctx.Done())
+}
 
 // Shutdown implements [SharedInformerFactory].
 func (f *shared) Shutdown() {
 	f.fleet.Shutdown()
+	f.SharedInformerFactory.Shutdown()
 	f.name.Release()
 }
 
 // WaitForCacheSync implements [SharedInformerFactory].
 func (f *shared) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool {
-	return f.fleet.WaitForSync(wait.ContextForChannel(stopCh))
+	return f.waitForSync(wait.ContextForChannel(stopCh))
+}
+
+func (f *shared) waitForSync(ctx context.Context) map[reflect.Type]bool {
+	synced := f.fleet.WaitForSync(ctx)
+	maps.Copy(synced, f.SharedInformerFactory.WaitForCacheSync(ctx.Done()))
+	return synced
 }
 
 // WaitForCacheSyncWithContext implements [SharedInformerFactory].
 func (f *shared) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
-	result := cache.SyncResult{Synced: f.fleet.WaitForSync(ctx)}
+	result := cache.SyncResult{Synced: f.waitForSync(ctx)}
 	for _, synced := range result.Synced {
 		if !synced {
 			result.Err = context.Cause(ctx)
@@ -203,9 +218,11 @@ func (f own) listWatch(k kind, example runtime.Object) cache.ListerWatcher {
 		namespace = ""
 	}
 	if f.wire != nil {
-		lw, ok, err := builtin.NewListWatch(f.wire, example, clientgo.ListWatchOptions{Namespace: namespace, Tweak: f.tweak})
-		if ok && err == nil {
-			return lw
+		if res, ok := wire.ResourceOf(example); ok {
+			lw, err := clientgo.NewListWatch(f.wire, wire.Like(res, example), clientgo.ListWatchOptions{Namespace: namespace, Tweak: f.tweak})
+			if err == nil {
+				return lw
+			}
 		}
 	}
 	return factory.ListWatch(f.client, k.client(f.client, namespace), f.tweak)

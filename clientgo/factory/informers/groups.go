@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/informers/events"
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
-	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
 	"k8s.io/client-go/informers/policy"
@@ -24,7 +23,8 @@ import (
 	"k8s.io/client-go/informers/storagemigration"
 )
 
-// The groups are client-go's own, which ask the factory for informers.
+// The groups are client-go's own, which ask the factory for informers. Those that only newer versions of
+// client-go have come from the embedded factory of client-go.
 
 // Admissionregistration implements [SharedInformerFactory].
 func (f *shared) Admissionregistration() admissionregistration.Interface {
@@ -84,11 +84,6 @@ func (f *shared) Extensions() extensions.Interface {
 // Flowcontrol implements [SharedInformerFactory].
 func (f *shared) Flowcontrol() flowcontrol.Interface {
 	return flowcontrol.New(own{f}, f.namespace, f.tweak)
-}
-
-// Lifecycle implements [SharedInformerFactory].
-func (f *shared) Lifecycle() lifecycle.Interface {
-	return lifecycle.New(own{f}, f.namespace, f.tweak)
 }
 
 // Networking implements [SharedInformerFactory].

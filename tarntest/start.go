@@ -28,6 +28,10 @@ type Options struct {
 	Prepare func(server *apiserver.Server) error
 	// Controllers adds controllers to the cluster, as the program's main function does. Defaults to none.
 	Controllers func(cluster *tarn.Cluster) error
+	// Program makes the program in place of a cluster with Controllers: any other one that is given a config,
+	// such as a manager of controller-runtime. It returns the function that runs the program until its
+	// context ends. What the program logs is printed like the log of a cluster. Defaults to none.
+	Program func(cfg *rest.Config, logger *slog.Logger) (run func(context.Context) error, err error)
 	// Connect are options of the cluster, besides its config and its logger. Defaults to none.
 	Connect []tarn.ConnectOption
 	// ServiceAccount is the account with whose permissions the program runs, with the roles that Prepare
@@ -53,7 +57,7 @@ type Env struct {
 	first   chan error // the result of the first attempt to connect
 }
 
-// Start starts a server, and on it a program: a cluster with its controllers. As in a Deployment with one
+// Start starts a server, and on it a program: a cluster with its controllers, or Options.Program. As in a Deployment with one
 // replica, the program starts again a second after it has ended, or was killed by a fault; see
 // [apiserver.Server.Supervise]. When the test ends, the program and then the server are stopped. If the test
 // has failed, or with -v, the last lines that the program logged and its last requests are printed; both have
@@ -61,6 +65,9 @@ type Env struct {
 func Start(t testing.TB, opts Options) *Env {
 	t.Helper()
 	opts.Limit = cmp.Or(opts.Limit, time.Minute)
+	if opts.Program != nil && (opts.Controllers != nil || opts.Connect != nil) {
+		t.Fatal("tarntest: Options.Program replaces the cluster, so Controllers and Connect have no effect")
+	}
 	restricted := opts.ServiceAccount != tarn.Key{}
 	opts.Server.RBAC = opts.Server.RBAC || restricted
 	e := &Env{Server: opts.On, t: t, opts: opts, first: make(chan error, 1), log: programLog{began: time.Now()}}
@@ -105,38 +112,48 @@ func Start(t testing.TB, opts Options) *Env {
 
 // run is one start of the program.
 func (e *Env) run(ctx context.Context, cfg *rest.Config) error {
-	err := errors.New("tarntest: Options.Controllers did not return, because of t.Fatal or a panic; return an error instead")
-	defer func() {
-		select {
-		case e.first <- err:
-		default: // it has started before
-		}
-	}()
+	err := errors.New("tarntest: the function that makes the program did not return, because of t.Fatal or a panic; return an error instead")
+	defer func() { e.started(err) }()
 	cfg.BearerToken = cmp.Or(e.token, cfg.BearerToken)
 	logger := slog.New(slog.NewTextHandler(&e.log, &slog.HandlerOptions{ReplaceAttr: e.log.sinceStart}))
-	cluster, failed := tarn.Connect(append([]tarn.ConnectOption{tarn.WithConfig(cfg), tarn.WithLogger(logger)}, e.opts.Connect...)...)
-	if failed != nil {
-		err = failed
+	program := e.opts.Program
+	if program == nil {
+		program = e.connect
+	}
+	run, failed := program(cfg, logger)
+	if err = failed; err != nil {
 		return err
 	}
-	if e.opts.Controllers != nil {
-		if failed := e.opts.Controllers(cluster); failed != nil {
-			err = failed
-			return err
-		}
-	}
-	err = nil
-	e.mu.Lock()
-	e.cluster = cluster
-	e.mu.Unlock()
-	select {
-	case e.first <- nil:
-	default: // it has started before
-	}
-	return cluster.Run(ctx)
+	e.started(nil)
+	return run(ctx)
 }
 
-// Cluster returns the cluster of the running program, or of its last start.
+// started reports the result of the first start.
+func (e *Env) started(err error) {
+	select {
+	case e.first <- err:
+	default: // it has started before
+	}
+}
+
+// connect makes a cluster with the controllers.
+func (e *Env) connect(cfg *rest.Config, logger *slog.Logger) (func(context.Context) error, error) {
+	cluster, err := tarn.Connect(append([]tarn.ConnectOption{tarn.WithConfig(cfg), tarn.WithLogger(logger)}, e.opts.Connect...)...)
+	if err != nil {
+		return nil, err
+	}
+	if e.opts.Controllers != nil {
+		if err := e.opts.Controllers(cluster); err != nil {
+			return nil, err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cluster = cluster
+	return cluster.Run, nil
+}
+
+// Cluster returns the cluster of the running program, or of its last start; nil with Options.Program.
 func (e *Env) Cluster() *tarn.Cluster {
 	e.mu.Lock()
 	defer e.mu.Unlock()

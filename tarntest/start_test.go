@@ -198,7 +198,7 @@ var failing = map[string]struct {
 	}, []string{"no such flag"}},
 	"controllers by fatal": {func(t *testing.T) {
 		tarntest.Start(t, tarntest.Options{Controllers: func(*tarn.Cluster) error { t.Fatal("no such file"); return nil }})
-	}, []string{"no such file", "Options.Controllers did not return"}},
+	}, []string{"no such file", "the function that makes the program did not return"}},
 	"permissions that do not count": {func(t *testing.T) {
 		server := apiserver.Start(t, apiserver.Options{})
 		tarntest.Start(t, tarntest.Options{On: server, ServiceAccount: tarn.Key{Namespace: "default", Name: "greeter"}})

@@ -183,11 +183,7 @@ func (v *view) list(p *part, options *client.ListOptions, found *[]runtime.Objec
 // query returns the objects that an index finds for the options, and what they must meet besides.
 func (v *view) query(p *part, snap store.Snapshot[tarn.Object], options *client.ListOptions) (objects iter.Seq[tarn.Object], matches func(tarn.Object) bool, err error) {
 	matches = func(tarn.Object) bool { return true }
-	namespace := options.Namespace
-	if !v.namespaced {
-		namespace = ""
-	}
-	selector := options.LabelSelector
+	namespace, selector := options.Namespace, options.LabelSelector
 	switch {
 	case options.FieldSelector != nil:
 		terms := options.FieldSelector.Requirements()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	"github.com/tarnproject/tarn/controllerruntime"
 	"github.com/tarnproject/tarn/e2e/controlplane"
 	"github.com/tarnproject/tarn/e2e/operators/cronjob"
 	"github.com/tarnproject/tarn/e2e/operators/memcached"
@@ -21,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -61,10 +63,21 @@ func memcacheds(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // run runs the operator as its main function would, until ctx ends.
-func (o operator) run(ctx context.Context, cfg *rest.Config) error {
+func (o operator) run(ctx context.Context, cfg *rest.Config) error { return o.with(nil)(ctx, cfg) }
+
+// program runs until ctx ends.
+type program func(ctx context.Context, cfg *rest.Config) error
+
+// with is run with a cache; nil is controller-runtime's.
+func (o operator) with(newCache cache.NewCacheFunc) program {
+	return func(ctx context.Context, cfg *rest.Config) error { return o.runWith(ctx, cfg, newCache) }
+}
+
+func (o operator) runWith(ctx context.Context, cfg *rest.Config, newCache cache.NewCacheFunc) error {
 	again := true // the tests start it more than once in a process
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+		NewCache: newCache,
+		Scheme:   scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
 		Controller:    config.Controller{SkipNameValidation: &again},
 		WebhookServer: inProcess{webhook.NewServer(webhook.Options{})},
 	})
@@ -77,12 +90,14 @@ func (o operator) run(ctx context.Context, cfg *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// start runs the operator until the test ends.
-func (o operator) start(t *testing.T, cfg *rest.Config) {
+func (o operator) start(t *testing.T, cfg *rest.Config) { t.Helper(); program(o.run).start(t, cfg) }
+
+// start runs the program until the test ends.
+func (p program) start(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- o.run(ctx, cfg) }()
+	go func() { done <- p(ctx, cfg) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -101,20 +116,25 @@ func newClient(t testing.TB, cfg *rest.Config) client.Client {
 	return c
 }
 
-// onBoth runs a test of an operator on the embedded and on the real server, in a new namespace.
+// caches are those that the operators run with.
+var caches = map[string]cache.NewCacheFunc{"": nil, ", Tarn's cache": controllerruntime.NewCache}
+
+// onBoth runs a test of an operator on the embedded and on the real server, with each cache, in a new namespace.
 func onBoth(t *testing.T, o operator, definition []byte, test func(t *testing.T, c client.Client, namespace string)) {
-	on := func(t *testing.T, cfg *rest.Config) {
-		c := newClient(t, cfg)
-		define(t, c, definition)
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operators-"}}
-		create(t, c, ns)
-		o.start(t, cfg)
-		test(t, c, ns.Name)
+	for with, newCache := range caches {
+		on := func(t *testing.T, cfg *rest.Config) {
+			c := newClient(t, cfg)
+			define(t, c, definition)
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operators-"}}
+			create(t, c, ns)
+			o.with(newCache).start(t, cfg)
+			test(t, c, ns.Name)
+		}
+		t.Run("embedded"+with, func(t *testing.T) {
+			on(t, apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: schemas}).Config())
+		})
+		t.Run("real"+with, func(t *testing.T) { on(t, shared.Plane(t).Config()) })
 	}
-	t.Run("embedded", func(t *testing.T) {
-		on(t, apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: schemas}).Config())
-	})
-	t.Run("real", func(t *testing.T) { on(t, shared.Plane(t).Config()) })
 }
 
 // define creates a CustomResourceDefinition and waits until it is established.

@@ -70,11 +70,17 @@ func TestAMemcachedWhereverItsOperatorCrashes(t *testing.T) {
 		Server: apiserver.Options{Schemas: schemas, CollectGarbage: true}, StaleCache: 2 * time.Second,
 		Faults: []apiserver.FaultKind{apiserver.KillBefore, apiserver.KillAfter, apiserver.Conflict, apiserver.WebhookDown},
 	}
+	for with, newCache := range caches {
+		t.Run("explored"+with, func(t *testing.T) { exploreMemcached(t, opts, operator(memcacheds).with(newCache)) })
+	}
+}
+
+func exploreMemcached(t *testing.T, opts apiserver.ExploreOptions, run program) {
 	apiserver.Explore(t, opts, func(t testing.TB, server *apiserver.Server) {
 		if err := server.LoadYAML(memcached.Definition); err != nil {
 			t.Fatal(err)
 		}
-		server.Supervise(t, operator(memcacheds).run)
+		server.Supervise(t, run)
 		c, m := newClient(t, server.MemoryConfig()), newMemcached("default")
 		key := client.ObjectKeyFromObject(m)
 		create(t, c, m)

@@ -187,7 +187,9 @@ func listenTo(t *testing.T, c cache.Cache, as int, gvk schema.GroupVersionKind) 
 func TestTheCacheIsControllerRuntimesWithAnyOptions(t *testing.T) {
 	for seed := range 30 {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, server *apiserver.Server) { compareCaches(t, server, random{rand.New(rand.NewPCG(uint64(seed), 1))}) })
+			bubble(t, func(t *testing.T, server *apiserver.Server) {
+				compareCaches(t, server, random{rand.New(rand.NewPCG(uint64(seed), 1))})
+			})
 		})
 	}
 }

@@ -43,7 +43,9 @@ func received[P tarn.Pointer[X], X any](t *testing.T, name string, streaming ref
 			}
 			decoded := must(tarn.MirrorResource(r.Cluster, res))
 			compact := must(tarn.MirrorResource(r.Cluster, res, tarn.Compact()))
-			byApp, byTurn := must(store.FieldIndex[P]("metadata.labels.app")), must(store.FieldIndex[P]("metadata.annotations[turn]"))
+			byApp := store.NewIndex("app", func(obj P) string { return obj.GetLabels()["app"] }).Reads(object.FieldPath{"metadata", "labels", "app"})
+			byTurn := store.NewIndex("turn", func(obj P) string { return obj.GetAnnotations()["turn"] }).
+				Reads(object.FieldPath{"metadata", "annotations", "turn"})
 			compact.AddIndex(byApp, byTurn, store.NewLabelIndex[P](nil))
 			seen := [2]map[string]P{{}, {}}
 			for i := range seen {

@@ -17,7 +17,7 @@ type message interface{ Marshal() ([]byte, error) }
 
 // compactForm holds objects as the source receives them, compressed against a dictionary of what
 // they have in common. Those that a transform changed are encoded again.
-func compactForm[P Object](source *stream.Source[P], res wire.Resource[P]) store.Form[P] {
+func compactForm[P Object](source *stream.Source[P], res wire.Resource[P]) *store.Form[P] {
 	encode := func(obj P) ([]byte, error) { return utiljson.Marshal(obj) }
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
 		encode = func(obj P) ([]byte, error) { return any(obj).(message).Marshal() }
@@ -25,7 +25,7 @@ func compactForm[P Object](source *stream.Source[P], res wire.Resource[P]) store
 	if isTree(res) {
 		encode = func(obj P) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) }
 	}
-	return store.PackedWire(encode, decoderOf(source, res))
+	return store.Packed(encode, decoderOf(source, res))
 }
 
 func isTree[P Object](res wire.Resource[P]) bool {

@@ -58,13 +58,13 @@ func exact(a, b any) bool {
 	return a == b
 }
 
-var trees = map[string]store.Form[*unstructured.Unstructured]{
-	"packed":  compactForm(nil, wire.Unstructured(object.Resource{})),
-	"encoded": store.Encoded(encodeTree, decodeTree),
+var trees = map[string]*store.Form[*unstructured.Unstructured]{
+	"packed": compactForm(nil, wire.Unstructured(object.Resource{})),
+	"alone":  store.Packed(encodeTree, decodeTree),
 }
 
 // roundTrip encodes an object with a form and decodes it.
-func roundTrip(form store.Form[*unstructured.Unstructured], content map[string]any) (*unstructured.Unstructured, bool) {
+func roundTrip(form *store.Form[*unstructured.Unstructured], content map[string]any) (*unstructured.Unstructured, bool) {
 	s, err := store.New(object.Meta[*unstructured.Unstructured](), store.Options[*unstructured.Unstructured]{Form: form})
 	if err != nil {
 		panic(err)

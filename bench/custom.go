@@ -88,7 +88,7 @@ func tarnCustom(ctx context.Context, j job, running *sync.WaitGroup, added func(
 		store.NewIndex("label", func(u custom) string { return u.GetLabels()[customLabel] }).Reads(object.FieldPath{"metadata", "labels"}),
 	}}
 	if j.Compact {
-		opts.Form = store.PackedWire(custom.MarshalJSON, src.Decode)
+		opts.Form = store.Packed(custom.MarshalJSON, src.Decode)
 	}
 	inf, err := informer.New(src, object.Meta[custom](), opts)
 	check(err)

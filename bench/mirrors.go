@@ -69,7 +69,7 @@ func newMirror(j job, from *feed) mirror {
 		check(err)
 		src = pods
 		if j.Compact {
-			opts.Form = store.PackedWire((*corev1.Pod).Marshal, pods.Decode)
+			opts.Form = store.Packed((*corev1.Pod).Marshal, pods.Decode)
 		}
 		if j.Replay.Way == byList || j.Replay.Way == byChurn {
 			opts.Reflector.Streaming = reflector.StreamingOff

@@ -122,9 +122,9 @@ func BenchmarkShard(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				var form store.Form[*corev1.Pod]
+				var form *store.Form[*corev1.Pod]
 				if c.compact {
-					form = store.PackedWire((*corev1.Pod).Marshal, source.Decode)
+					form = store.Packed((*corev1.Pod).Marshal, source.Decode)
 				}
 				inf, err := informer.New(source, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 					Selection: object.Selection{Shard: c.shard}, Form: form,

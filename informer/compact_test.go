@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -18,11 +19,17 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-func packed() store.Form[*corev1.Pod] {
-	return store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
-		p := &corev1.Pod{}
-		return p, p.Unmarshal(data)
-	})
+func packed() *store.Form[*corev1.Pod] {
+	return store.Packed((*corev1.Pod).Marshal, decodePod)
+}
+
+// decodePod decodes what a source received, in either encoding.
+func decodePod(data []byte) (*corev1.Pod, error) {
+	p := &corev1.Pod{}
+	if len(data) > 0 && data[0] == '{' {
+		return p, json.Unmarshal(data, p)
+	}
+	return p, p.Unmarshal(data)
 }
 
 // A list that is being received takes as little memory as the mirror will: of the objects

@@ -86,11 +86,10 @@
 //
 // # Memory
 //
-// By default objects are stored decoded. With store.Encoded as Options.Form they are stored as
-// bytes and decoded when they are read. With store.Packed they are compressed as well, against
-// what similar objects have in common. The objects of a list are encoded as they arrive, so that
-// the initial list needs hardly more memory than its result. With store.PackedWire, the object's own
-// Marshal and the Decode of the stream.Source, they are stored as they are received: an object is
+// By default objects are stored decoded. With store.Packed as Options.Form they are stored as bytes, compressed
+// against what similar objects have in common, and decoded when they are read. The objects of a list are
+// encoded as they arrive, so that the initial list needs hardly more memory than its result. With the object's
+// own Marshal and the Decode of the stream.Source, they are stored as they are received: an object is
 // decoded only if a subscriber, a reader or an index that does not declare what it reads needs it.
 //
 // Fields that are never needed, such as managedFields, are best dropped by the Source. An informer

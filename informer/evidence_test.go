@@ -140,7 +140,7 @@ func TestR02_WhatIsUnreadableBelongsToTheStateThatIsRead(t *testing.T) {
 	for seed := range uint64(soak.Rounds(300)) {
 		synctest.Test(t, func(t *testing.T) {
 			e := &evidence{rand: rand.New(rand.NewPCG(seed, 28)), srv: simtest.Pods("shop/a"), states: []podState{{"101", true, false}}}
-			opts := []podOptions{{Transform: picky}, {Form: choosy{packed()}}, {Transform: picky, Namespaces: []string{"shop", "bank"}}}[seed%3]
+			opts := []podOptions{{Transform: picky}, {Form: choosy(), Transform: keep}, {Transform: picky, Namespaces: []string{"shop", "bank"}}}[seed%3]
 			opts.Around = func(b *object.Batch[*corev1.Pod], apply func(*object.Batch[*corev1.Pod])) {
 				if d := e.late.Load(); d > 0 {
 					<-time.After(time.Duration(d))

@@ -139,19 +139,22 @@ func TestR02_EveryUnreadableObjectIsReportedHoweverManyThereAre(t *testing.T) {
 var errForm = errors.New("the form refuses it")
 
 // choosy is a form that refuses some objects.
-type choosy struct{ store.Form[*corev1.Pod] }
-
-func (c choosy) Hold(p *corev1.Pod) (object.Encoded[*corev1.Pod], error) {
-	if p.Labels["bad"] != "" {
-		return nil, errForm
-	}
-	return c.Form.Hold(p)
+func choosy() *store.Form[*corev1.Pod] {
+	return store.Packed(func(p *corev1.Pod) ([]byte, error) {
+		if p.Labels["bad"] != "" {
+			return nil, errForm
+		}
+		return p.Marshal()
+	}, decodePod)
 }
+
+// keep is a transform that changes nothing. Without one, what is received is held without being encoded.
+func keep(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
 
 func TestR02_AnObjectThatTheFormRefusesIsReported(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/b")
-		inf := newInformer(t, srv.Source(via), podOptions{Form: choosy{packed()}})
+		inf := newInformer(t, srv.Source(via), podOptions{Form: choosy(), Transform: keep})
 		start(t, inf)
 		synctest.Wait()
 		bad := labeled(map[string]string{"bad": "1", "tier": "x"})

@@ -34,9 +34,8 @@ type Options[T any] struct {
 	// Indexes are the initial indexes; [Informer.AddIndex] adds more. Defaults to none.
 	Indexes []store.AnyIndex[T]
 
-	// Form is how objects are stored: store.Packed takes the least memory, store.Encoded is
-	// faster to write. Defaults to decoded objects.
-	Form store.Form[T]
+	// Form is how objects are stored: store.Packed takes the least memory. Defaults to decoded objects.
+	Form *store.Form[T]
 
 	// Transform runs once per object before it is stored, including the last state of a
 	// deleted object. It owns the object and may modify any part of it until it returns: no part

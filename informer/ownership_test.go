@@ -59,7 +59,7 @@ func TestO04_AFailedTransformQuarantinesItsObject(t *testing.T) {
 		"thrown":                   func(*corev1.Pod) (*corev1.Pod, error) { panic("thrown") },
 		"an error":                 func(p *corev1.Pod) (*corev1.Pod, error) { return p, errors.New("an error") },
 	} {
-		for name, form := range map[string]store.Form[*corev1.Pod]{"decoded": nil, "packed": packed()} {
+		for name, form := range map[string]*store.Form[*corev1.Pod]{"decoded": nil, "packed": packed()} {
 			t.Run(cause+"/"+name, func(t *testing.T) {
 				simtest.Each(t, func(t *testing.T, via simtest.Via) {
 					srv := simtest.Pods("shop/a", "shop/b", "shop/c")
@@ -126,10 +126,7 @@ func TestO04_NoObjectEndsAnInformer(t *testing.T) {
 			o.Indexes = []store.AnyIndex[*corev1.Pod]{store.NewIndex("x", func(p *corev1.Pod) string { bad(p); return p.Name })}
 		},
 		"form": func(_ *object.Accessor[*corev1.Pod], o *podOptions, _ *podSub) {
-			o.Form = store.Packed(func(p *corev1.Pod) ([]byte, error) { bad(p); return p.Marshal() }, func(data []byte) (*corev1.Pod, error) {
-				p := &corev1.Pod{}
-				return p, p.Unmarshal(data)
-			})
+			o.Form = store.Packed(func(p *corev1.Pod) ([]byte, error) { bad(p); return p.Marshal() }, decodePod)
 		},
 		"copy": func(_ *object.Accessor[*corev1.Pod], o *podOptions, _ *podSub) {
 			o.OnMutation = func(store.Mutation) {}

@@ -2,7 +2,6 @@ package informer_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -291,13 +290,7 @@ func TestCompactFormReportsTheSame(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods("shop/a", "shop/b")
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
-		form := store.Encoded(
-			func(p *corev1.Pod) ([]byte, error) { return json.Marshal(p) },
-			func(data []byte) (*corev1.Pod, error) {
-				p := &corev1.Pod{}
-				return p, json.Unmarshal(data, p)
-			})
-		inf := newInformer(t, srv.Source(via), podOptions{Form: form})
+		inf := newInformer(t, srv.Source(via), podOptions{Form: packed()})
 		var d simtest.Recorder
 		subscribe(t, inf, d.PodHandler(), podSub{})
 		start(t, inf)

@@ -14,8 +14,7 @@
 //     the wrong type does not compile.
 //   - [object.Change] is what happened to one object: the result of Apply, and of [Diff]
 //     between two snapshots.
-//   - [Form] is how objects are held: decoded (the default), or [Encoded], [Packed] or
-//     [PackedWire] and decoded again when read.
+//   - [Form] is how a compact store holds objects: [Packed], and decoded again when read.
 //
 // # Guarantees
 //

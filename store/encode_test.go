@@ -139,7 +139,7 @@ func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {
 	if newPodStore(t).Encoder(never).Encode != nil {
 		t.Error("a store without a form encodes objects")
 	}
-	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
+	s := newPodStoreWith(t, podOptions{Form: pickyForm()})
 	for node, allowed := range map[string]bool{"refuse": false, "panic": false, "n1": true} {
 		if held, err := s.Encoder(never).Encode(pod("a/1", 1, onNode(node)), nil); (held != nil) != allowed || (err == nil) != allowed {
 			t.Errorf("%s: encoded as %v, %v", node, held, err)
@@ -148,8 +148,8 @@ func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {
 }
 
 // wireForm is a form for bytes as they are received, which counts its calls.
-func wireForm(encodes, decodes *int) store.Form[*corev1.Pod] {
-	return store.PackedWire(func(p *corev1.Pod) ([]byte, error) {
+func wireForm(encodes, decodes *int) *store.Form[*corev1.Pod] {
+	return store.Packed(func(p *corev1.Pod) ([]byte, error) {
 		*encodes++
 		return p.Marshal()
 	}, func(data []byte) (*corev1.Pod, error) {
@@ -185,10 +185,7 @@ func received(t *testing.T, s *podStore, p *corev1.Pod) podItem {
 
 func TestL09_WhatIsReceivedIsHeldWithoutBeingDecodedOrEncoded(t *testing.T) {
 	var encodes, decodes int
-	node, err := store.FieldIndex[*corev1.Pod]("spec.nodeName")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }).Reads(object.FieldPath{"spec", "nodeName"})
 	labels, owners := store.NewLabelIndex[*corev1.Pod](nil), store.NewOwnerIndex[*corev1.Pod]()
 	declared := store.NewIndex("first letter", func(p *corev1.Pod) byte { return p.Spec.NodeName[0] }).
 		Reads(object.FieldPath{"spec", "nodeName"})
@@ -227,16 +224,6 @@ func TestL09_WhatIsReceivedIsHeldWithoutBeingDecodedOrEncoded(t *testing.T) {
 	want(t, "by name", sorted(byName.Get(now(t, s), "4")), []string{"a/4@12"})
 }
 
-func TestAFormThatIsNotForReceivedBytesEncodesObjects(t *testing.T) {
-	s, encodes, _ := newEncodedStore(t)
-	if s.Encoder(never).Reads != nil {
-		t.Error("it is given a part")
-	}
-	it := received(t, s, pod("a/1", 1))
-	want(t, "encodes", *encodes, 1)
-	want(t, "name", it.Get().Name, "1")
-}
-
 // brittle is a pod in a form that no store knows.
 type brittle struct{ p *corev1.Pod }
 
@@ -248,7 +235,7 @@ func (b brittle) Get() *corev1.Pod {
 }
 
 func TestAnObjectInAnotherFormIsDecoded(t *testing.T) {
-	for name, s := range map[string]*podStore{"decoded": newPodStore(t), "of a form": newPodStoreWith(t, podOptions{Form: pickyForm{}})} {
+	for name, s := range map[string]*podStore{"decoded": newPodStore(t), "of a form": newPodStoreWith(t, podOptions{Form: pickyForm()})} {
 		t.Run(name, func(t *testing.T) {
 			good, bad := item(pod("a/1", 1)), item(pod("a/2", 2))
 			good.Value = object.Value[*corev1.Pod]{Encoded: brittle{pod("a/1", 1)}}
@@ -260,7 +247,7 @@ func TestAnObjectInAnotherFormIsDecoded(t *testing.T) {
 	}
 }
 
-func packedForm() store.Form[*corev1.Pod] {
+func packedForm() *store.Form[*corev1.Pod] {
 	return store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
 		p := new(corev1.Pod)
 		err := p.Unmarshal(data)

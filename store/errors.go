@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/tarnproject/tarn/object"
@@ -19,8 +18,7 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("store: object %q: %v"
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Cause }
 
-// IndexError is the error for an object that an index function failed on, or that a unique index
-// refuses.
+// IndexError is the error for an object that an index function failed on.
 type IndexError struct {
 	Key   object.Key
 	Index string
@@ -34,7 +32,3 @@ func (e *IndexError) Error() string {
 
 // Unwrap returns the cause.
 func (e *IndexError) Unwrap() error { return e.Cause }
-
-// ErrNotUnique is the cause of an [IndexError] when another object has the value
-// already.
-var ErrNotUnique = errors.New("another object has the value already")

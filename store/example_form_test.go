@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,25 +10,7 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// The encoded form keeps bytes and decodes them when an object is read.
-func ExampleEncoded() {
-	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
-		Form: store.Encoded(
-			func(p *corev1.Pod) ([]byte, error) { return json.Marshal(p) },
-			func(data []byte) (*corev1.Pod, error) {
-				p := new(corev1.Pod)
-				return p, json.Unmarshal(data, p)
-			},
-		),
-	}))
-	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
-
-	pod, _ := s.Get(object.Key{Name: "web"})
-	fmt.Println(pod.Spec.NodeName)
-	// Output: node-7
-}
-
-// The packed form is the most compact one: of each object, only what others do not have.
+// A compact store keeps of each object only what others do not have, and decodes it when it is read.
 func ExamplePacked() {
 	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
 		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
@@ -121,7 +102,7 @@ func ExampleIndex_Reads() {
 	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }).
 		Reads(object.FieldPath{"spec", "nodeName"})
 	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
-		Form: store.PackedWire((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
+		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
 			p := new(corev1.Pod)
 			return p, p.Unmarshal(data)
 		}),

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -61,9 +60,10 @@ func ExampleIndex() {
 
 	snap := s.Snapshot()
 	defer snap.Release()
-	pod, taken := byHostPort.One(snap, port{"node-1", 443})
-	fmt.Println(taken, pod.Name)
-	// Output: true ingress
+	for pod := range byHostPort.Get(snap, port{"node-1", 443}) {
+		fmt.Println(pod.Name)
+	}
+	// Output: ingress
 }
 
 // An object may have several values in an index, or none.
@@ -92,7 +92,7 @@ func ExampleNewMultiIndex() {
 	// [envoy:1.36 nginx:1.29]
 }
 
-// An ordered index answers for ranges of values.
+// An ordered index yields its values in order.
 func ExampleOrdered() {
 	byRestarts := store.Ordered(store.NewIndex("restarts", func(p *corev1.Pod) int32 {
 		var sum int32
@@ -112,16 +112,16 @@ func ExampleOrdered() {
 
 	snap := s.Snapshot()
 	defer snap.Release()
-	fmt.Println(slices.Collect(byRestarts.Keys(snap)))
-	for restarts := range byRestarts.Range(snap, 3, 10) {
+	for restarts := range byRestarts.Keys(snap) {
 		for pod := range byRestarts.Get(snap, restarts) {
 			fmt.Println(pod.Name, restarts)
 		}
 	}
 	// Output:
-	// [0 3 7 41]
+	// web 0
 	// db 3
 	// cache 7
+	// job 41
 }
 
 // OrderedBy is for values whose order is not the natural one, such as versions.
@@ -142,7 +142,7 @@ func ExampleIndex_OrderedBy() {
 
 	snap := s.Snapshot()
 	defer snap.Release()
-	for kubelet := range byKubelet.Range(snap, "v1.0.0", "v1.34.0") {
+	for kubelet := range byKubelet.Keys(snap) {
 		for node := range byKubelet.Get(snap, kubelet) {
 			fmt.Println(node.Name, "has", kubelet)
 		}
@@ -150,6 +150,7 @@ func ExampleIndex_OrderedBy() {
 	// Output:
 	// node-1 has v1.9.11
 	// node-3 has v1.33.2
+	// node-2 has v1.35.0
 }
 
 // ObjectKeys is for a caller that needs no objects, such as one that adds keys to a queue.
@@ -214,30 +215,6 @@ func ExampleSnapshot_Find() {
 	// Output:
 	// node true [shop/web]
 	// zone false []
-}
-
-// A unique index makes Set refuse a second object with the same value.
-func ExampleIndex_Unique() {
-	byIP := store.NewIndex("ip", func(s *corev1.Service) string { return s.Spec.ClusterIP }).Unique()
-	s := store.Must(store.New(object.Meta[*corev1.Service](), store.Options[*corev1.Service]{
-		Indexes: []store.AnyIndex[*corev1.Service]{byIP},
-	}))
-	service := func(name, ip string) *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
-	}
-	_ = s.Set(service("web", "10.0.0.7"))
-	err := s.Set(service("db", "10.0.0.7"))
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, store.ErrNotUnique))
-
-	snap := s.Snapshot()
-	defer snap.Release()
-	owner, _ := byIP.One(snap, "10.0.0.7")
-	fmt.Println(owner.Name)
-	// Output:
-	// store: object "db" in index "ip": another object has the value already
-	// true
-	// web
 }
 
 // Like finds the objects that share a value with a given one.
@@ -306,35 +283,6 @@ func ExampleNewOwnerIndex() {
 		fmt.Println(pod.Name)
 	}
 	// Output: web-5d8f-x2x
-}
-
-// A field index needs no function: the path is checked against the type, once.
-func ExampleFieldIndex() {
-	byPhase, err := store.FieldIndex[*corev1.Pod]("status.phase")
-	if err != nil {
-		panic(err)
-	}
-	byApp, err := store.FieldIndex[*corev1.Pod]("metadata.labels[app.kubernetes.io/name]")
-	if err != nil {
-		panic(err)
-	}
-	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
-		Indexes: []store.AnyIndex[*corev1.Pod]{byPhase, byApp},
-	}))
-	_ = s.Set(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app.kubernetes.io/name": "shop"}},
-		Status:     corev1.PodStatus{Phase: corev1.PodPending},
-	})
-
-	snap := s.Snapshot()
-	defer snap.Release()
-	fmt.Println(byPhase.Count(snap, "Pending"), byApp.Count(snap, "shop"))
-
-	_, err = store.FieldIndex[*corev1.Pod]("spec.nodename")
-	fmt.Println(err)
-	// Output:
-	// 1 1
-	// store: bad field path "spec.nodename": v1.PodSpec has no field "nodename"; did you mean "nodeName"?
 }
 
 // An index may be added while the store is in use. It sees what is already there, and

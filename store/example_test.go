@@ -323,24 +323,6 @@ func ExampleStore_View() {
 	// Output: node-1
 }
 
-// Stats reports which snapshots keep old versions alive.
-func ExampleStore_SnapshotFor() {
-	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
-	_ = s.Set(node)
-	snap := s.SnapshotFor("nightly report")
-	_ = s.Set(node.DeepCopy())
-
-	for _, pin := range s.Stats().Pins {
-		fmt.Println(pin.Owners, "retain", pin.Retained)
-	}
-	snap.Release()
-	fmt.Println("retained:", s.Stats().Retained)
-	// Output:
-	// [nightly report] retain 1
-	// retained: 0
-}
-
 // An object on which an index function fails is stored without a value in that index.
 func ExampleIndexError() {
 	byPort := store.NewMultiIndex("port", func(s *corev1.Service, add func(int)) error {

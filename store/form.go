@@ -13,103 +13,52 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Form decides in which form a store holds objects. A store without one holds them
-// decoded.
-type Form[T any] interface {
-	// Hold encodes an object. An error refuses it: the object is not stored. It reads the
-	// object and does not keep it. The store's writer and callers of [Store.Encoder] call it
-	// at the same time.
-	Hold(obj T) (object.Encoded[T], error)
-}
-
-// Encoded is a compact form: objects are held as bytes and decoded when read. The decoded
-// object is remembered until the garbage collector frees it, so that several readers share
-// one. Encode and decode must be inverse; decode is only ever
-// given what encode returned, and a store panics when it fails then. T is a pointer type, or an
-// interface that pointers implement.
-func Encoded[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(&encoded[T]{encode: encode, decode: decode})
-}
-
-// Packed is the most compact form: like [Encoded], but bytes that other objects have too are
-// replaced with references to them. Objects of one resource are mostly alike and take a
-// fraction of their encoding: pods an eighth. Storing an object takes about 4 µs longer than
-// with Encoded, reading one less than 1 µs longer.
-//
-// Neither function may keep the bytes that decode is given.
-func Packed[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(&encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer)})
-}
-
-// PackedWire is [Packed] for objects of an API: decode also decodes the bytes that the source of the
-// objects receives, as that of a stream.Source does. Objects that no transform changes are packed as
-// they are received, neither decoded nor encoded, if every index says which fields it reads; see
-// [Index.Reads]. For Options.OnMutation, decode must not share parts between objects (DisableSharing of
-// stream.Options).
-func PackedWire[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) Form[T] {
-	return newEncoded(&encoded[T]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true})
-}
-
-func newEncoded[T any](f *encoded[T]) Form[T] {
-	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
-		panic(fmt.Sprintf("store: objects in a compact form are pointers; %v is not one", t))
-	}
-	return f
-}
-
-type encoded[T any] struct {
+// Form is how a compact store holds objects: encoded, and decoded again when they are read. A store without
+// one holds them decoded. Make one with [Packed].
+type Form[T any] struct {
 	encode func(T) ([]byte, error)
 	decode func([]byte) (T, error)
-	packer *packing.Packer // nil: bytes are held as they are
-	wire   bool            // decode accepts what a source receives
+	packer packing.Packer
 	// buffers are for unpacking: *[]byte.
 	buffers sync.Pool
 }
 
-// Hold implements [Form].
-func (f *encoded[T]) Hold(obj T) (object.Encoded[T], error) {
-	h, err := f.hold(obj)
-	if err != nil {
-		return nil, err
+// Packed returns the form of a compact store. Bytes that other objects have too are replaced with references
+// to them: objects of one resource are mostly alike and take a fraction of their encoding, pods an eighth.
+// The decoded object is remembered until the garbage collector frees it, so that several readers share one.
+//
+// decode also decodes the bytes that the source of the objects receives, as that of a stream.Source does. Objects
+// that no transform changes are packed as they are received, neither decoded nor encoded, if every index
+// says which fields it reads; see [Index.Reads]. Otherwise decode is only given what encode returned: the two
+// must be inverse, and a store panics if decode fails then. Neither may keep the bytes that decode is given. For
+// Options.OnMutation, decode must not share parts between objects (DisableSharing of stream.Options).
+//
+// An object for which encode fails is not stored. T is a pointer type, or an interface that pointers implement.
+// Both functions are called by the store's writer, its readers and callers of [Store.Encoder] at the same time.
+func Packed[T any](encode func(T) ([]byte, error), decode func([]byte) (T, error)) *Form[T] {
+	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
+		panic(fmt.Sprintf("store: objects in a compact form are pointers; %v is not one", t))
 	}
-	h.memory.keep(nil, obj, false)
-	return h, nil
+	return &Form[T]{encode: encode, decode: decode}
 }
 
-// encoded implements encoder.
-func (f *encoded[T]) encoded(obj T, raw []byte, remember bool) (object.Encoded[T], error) {
-	var h *encodedObject[T]
-	if raw != nil {
-		h = &encodedObject[T]{form: f, data: f.packer.Pack(raw)}
-	} else {
-		var err error
-		if h, err = f.hold(obj); err != nil {
-			return nil, err // not a nil of another type
+// hold encodes an object. If raw is not nil, it is the object's encoding and what to hold. A panic is an error.
+func (f *Form[T]) hold(obj T, raw []byte) (h *encodedObject[T], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
+		}
+	}()
+	if raw == nil {
+		if raw, err = f.encode(obj); err != nil {
+			return nil, fmt.Errorf("store: encoding a %T: %w", obj, err)
 		}
 	}
-	if remember {
-		h.memory.keep(nil, obj, false)
-	}
-	return h, nil
-}
-
-// takesWire implements encoder.
-func (f *encoded[T]) takesWire() bool { return f.wire }
-
-func (f *encoded[T]) hold(obj T) (*encodedObject[T], error) {
-	data, err := f.encode(obj)
-	if err != nil {
-		return nil, fmt.Errorf("store: encoding a %T: %w", obj, err)
-	}
-	h := &encodedObject[T]{form: f, data: packing.Plain(data)}
-	if f.packer != nil {
-		h.data = f.packer.Pack(data)
-	}
-	return h, nil
+	return &encodedObject[T]{form: f, data: f.packer.Pack(raw)}, nil
 }
 
 type encodedObject[T any] struct {
-	form   *encoded[T]
+	form   *Form[T]
 	data   packing.Packed
 	memory memory[T]
 }
@@ -133,10 +82,6 @@ func (h *encodedObject[T]) decode() (obj T, err error) {
 
 // unpack calls f with the bytes, which it must not keep.
 func (h *encodedObject[T]) unpack(f func(data []byte)) {
-	if h.form.packer == nil {
-		f(h.data.Bytes(nil))
-		return
-	}
 	buf, ok := h.form.buffers.Get().(*[]byte)
 	if !ok {
 		buf = new([]byte)
@@ -179,19 +124,8 @@ func (h *encodedObject[T]) mutation(copy func(T) T) (path, was, is string) {
 	return firstDifference(before, after)
 }
 
-// encoder is a form that need not remember the decoded form of an object, because no reader has it.
-type encoder[T any] interface {
-	// takesWire reports whether the form can hold what a source receives.
-	takesWire() bool
-	// encoded is Hold. If raw is not nil, it is the object's encoding and what to hold.
-	encoded(obj T, raw []byte, remember bool) (object.Encoded[T], error)
-}
-
-// detects marks a form that the mutation detector supports.
-func (f *encoded[T]) detects() {}
-
-// PackedOf returns the encoding of an object that a store holds as [Encoded], [Packed] or [PackedWire], without
-// decoding or copying it, for package journal.
+// PackedOf returns the encoding of an object that a compact store holds, without decoding or copying it, for package
+// journal.
 func PackedOf[T any](v object.Value[T]) (p packing.Packed, ok bool) {
 	if c, is := v.Encoded.(*cell[T]); is {
 		v.Encoded = c.held
@@ -236,9 +170,8 @@ func (c *cell[T]) Get() T {
 
 // Encoder returns how objects are encoded in the store's form, ahead of [Store.Apply], which takes
 // them without encoding them again. What the indexes that the store has now need of an object is
-// read then, from the fields in Reads if the form is [PackedWire]: index functions run in Encode. Apply
-// reports those that fail. If live, the object will be
-// read soon: its decoded form is then remembered until the garbage collector frees it. It is the
+// read then, from the fields in Reads: index functions run in Encode. Apply reports those that fail. If live, the
+// object will be read soon: its decoded form is then remembered until the garbage collector frees it. It is the
 // zero Encoder for a store without a form.
 //
 // Encode may be called from any goroutine. It does not change the store.
@@ -247,26 +180,14 @@ func (s *Store[T]) Encoder(live func() bool) object.Encoder[T] {
 		return object.Encoder[T]{}
 	}
 	indexes := s.indexes.Load()
-	form, ok := s.form.(encoder[T])
-	wire := ok && form.takesWire()
-	var reads []object.FieldPath
-	if wire {
-		reads = readsOf(*indexes)
-	}
-	hold := func(obj T, raw []byte) (object.Encoded[T], error) {
-		switch {
-		case !ok:
-			return s.form.Hold(obj)
-		case !wire:
-			raw = nil
-		}
-		whole := raw == nil || reads == nil
-		return form.encoded(obj, raw, whole && live())
-	}
+	reads := readsOf(*indexes)
 	encode := func(obj T, raw []byte) (object.Encoded[T], error) {
-		held, err := formed(func(obj T) (object.Encoded[T], error) { return hold(obj, raw) }, obj)
+		held, err := s.form.hold(obj, raw)
 		if err != nil {
 			return nil, err
+		}
+		if whole := raw == nil || reads == nil; whole && live() {
+			held.memory.keep(nil, obj, false)
 		}
 		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj, held)}}, nil
 	}
@@ -348,7 +269,7 @@ func decoded[T any](v object.Value[T]) (obj T, err error) {
 
 var errNil = errors.New("store: a nil object")
 
-// hold makes of an object what the store holds. A panic of the form is an error.
+// hold makes of an object what the store holds. A panic of a function in the options is an error.
 func (s *Store[T]) hold(obj T, id *identity) (p mvcc.Value, err error) {
 	if s.direct {
 		if p = pointerOf(obj); p == nil {
@@ -356,32 +277,22 @@ func (s *Store[T]) hold(obj T, id *identity) (p mvcc.Value, err error) {
 		}
 		return p, nil
 	}
-	c := newCell[T](id)
-	if s.form == nil {
-		c.object = obj
-		return heldCell(c), nil
-	}
-	if c.held, err = formed(s.form.Hold, obj); err != nil {
-		return nil, err
-	}
-	return heldCell(c), nil
-}
-
-// formed has a form's function hold an object. A panic is an error.
-func formed[T any](hold func(T) (object.Encoded[T], error), obj T) (h object.Encoded[T], err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
-		}
-	}()
-	return hold(obj)
-}
-
-// newCell returns a cell for an object with that identity.
-func newCell[T any](id *identity) *cell[T] {
 	c := &cell[T]{}
 	c.identify(id)
-	return c
+	switch {
+	case s.form != nil:
+		h, err := s.form.hold(obj, nil)
+		if err != nil {
+			return nil, err
+		}
+		h.memory.keep(nil, obj, false)
+		c.held = h
+	case s.onMutation != nil:
+		c.held, err = guard(obj, s.copyObject)
+	default:
+		c.object = obj
+	}
+	return heldCell(c), err
 }
 
 // identify sets the identity of a cell that is not published yet.

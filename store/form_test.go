@@ -19,8 +19,8 @@ import (
 )
 
 // countedForm is the encoded form of pods that counts its work.
-func countedForm(encodes, decodes *int) store.Form[*corev1.Pod] {
-	return store.Encoded(
+func countedForm(encodes, decodes *int) *store.Form[*corev1.Pod] {
+	return store.Packed(
 		func(p *corev1.Pod) ([]byte, error) { *encodes++; return json.Marshal(p) },
 		func(data []byte) (*corev1.Pod, error) {
 			*decodes++
@@ -136,34 +136,29 @@ func listAndForget(t testing.TB, s *podStore, n int) (gone func() bool) {
 	}
 }
 
-// pickyForm refuses some objects and panics on others.
-type pickyForm struct{}
-
-type resting struct{ p *corev1.Pod }
-
-func (r resting) Get() *corev1.Pod { return r.p }
-func (r resting) Size() int        { return 1 }
-
 var errTooLarge = errors.New("too large")
 
-func (pickyForm) Hold(p *corev1.Pod) (object.Encoded[*corev1.Pod], error) {
-	switch p.Spec.NodeName {
-	case "refuse":
-		return nil, errTooLarge
-	case "panic":
-		panic("no form for it")
-	}
-	return resting{p}, nil
+// pickyForm refuses some objects and panics on others.
+func pickyForm() *store.Form[*corev1.Pod] {
+	return store.Packed(func(p *corev1.Pod) ([]byte, error) {
+		switch p.Spec.NodeName {
+		case "refuse":
+			return nil, errTooLarge
+		case "panic":
+			panic("no form for it")
+		}
+		return p.Marshal()
+	}, func(data []byte) (*corev1.Pod, error) { p := new(corev1.Pod); return p, p.Unmarshal(data) })
 }
 
 func TestFormThatRefusesCostsOneObjectOnly(t *testing.T) {
 	for node, cause := range map[string]string{
-		"refuse": "too large",
+		"refuse": "store: encoding a *v1.Pod: too large",
 		"panic":  "store: form panicked on a value of type *v1.Pod: no form for it",
 	} {
 		t.Run(node, func(t *testing.T) {
 			byNode := nodeIndex()
-			s := newPodStoreWith(t, podOptions{Form: pickyForm{}, Indexes: []podIndex{byNode}})
+			s := newPodStoreWith(t, podOptions{Form: pickyForm(), Indexes: []podIndex{byNode}})
 			changes, err := s.Apply(&podBatch{Changes: []podDelta{
 				listed(10, pod("a/1", 1), pod("a/2", 2, onNode(node)), pod("a/3", 3)),
 			}}, nil)
@@ -194,22 +189,10 @@ func TestFormThatRefusesCostsOneObjectOnly(t *testing.T) {
 
 // The final state of a deleted object is reported as it came, and never put into a form.
 func TestFormThatRefusesTheFinalStateDoesNotStopTheDeletion(t *testing.T) {
-	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
+	s := newPodStoreWith(t, podOptions{Form: pickyForm()})
 	set(t, s, pod("a/1", 1))
 	want(t, "changes", apply(t, s, 10, event(object.Deleted, pod("a/1", 10, onNode("refuse")))), []string{"Deleted a/1@1>10"})
 	want(t, "content", content(s), nil)
-}
-
-func TestEncodingThatFailsNamesTheObject(t *testing.T) {
-	s := newPodStoreWith(t, podOptions{Form: store.Encoded(
-		func(*corev1.Pod) ([]byte, error) { return nil, errTooLarge },
-		func([]byte) (*corev1.Pod, error) { return nil, nil },
-	)})
-	err := s.Set(pod("a/1", 1))
-	want(t, "error", fmt.Sprint(err), `store: object "a/1": store: encoding a *v1.Pod: too large`)
-	if !errors.Is(err, errTooLarge) {
-		t.Error("the cause is lost")
-	}
 }
 
 func TestEncodedIndexAddedLaterSeesWhatIsThere(t *testing.T) {
@@ -257,7 +240,7 @@ func TestS08_KeysAndIndexValuesDoNotKeepWhatTheyWereCutFrom(t *testing.T) {
 }
 
 func TestEncodedFormThatCannotDecodeWhatItEncodedPanics(t *testing.T) {
-	s := newPodStoreWith(t, podOptions{Form: store.Encoded(
+	s := newPodStoreWith(t, podOptions{Form: store.Packed(
 		func(*corev1.Pod) ([]byte, error) { return []byte("?"), nil },
 		func([]byte) (*corev1.Pod, error) { return nil, errTooLarge },
 	)})

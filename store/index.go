@@ -33,7 +33,6 @@ type Index[T any, K comparable] struct {
 	one    func(T) K
 	many   func(T, func(K)) error
 	order  func(a, b K) int
-	unique bool
 	fields []object.FieldPath // that the function reads; nil for any
 	by     *Reading[T]        // of the objects that the function is given; nil for that of the store
 }
@@ -70,8 +69,7 @@ func NewOwnerIndex[T metav1.Object]() *Index[T, object.UID] {
 	}).Reads(object.FieldPath{"metadata", "ownerReferences"})
 }
 
-// Ordered makes the index keep its values in their natural order, for [Index.Keys] and
-// [Index.Range]. It changes and returns x, and must be called before x is used.
+// Ordered makes the index yield its values in their natural order, from [Index.Keys]. It changes and returns x, and must be called before x is used.
 func Ordered[T any, K cmp.Ordered](x *Index[T, K]) *Index[T, K] { return x.OrderedBy(cmp.Compare) }
 
 // OrderedBy is [Ordered] with an order of the caller's. Values that compare equal must be
@@ -81,19 +79,10 @@ func (x *Index[T, K]) OrderedBy(compare func(a, b K) int) *Index[T, K] {
 	return x
 }
 
-// Unique says that no two objects should share a value. [Store.Set] then refuses an object
-// whose value another has ([ErrNotUnique]). A mirror cannot refuse what the server has:
-// [Store.Apply] stores both, and the conflict shows in [Store.Stats]. It changes and
-// returns x, and must be called before x is used.
-func (x *Index[T, K]) Unique() *Index[T, K] {
-	x.unique = true
-	return x
-}
-
 // Reads says which fields of an object the index function reads, and that it reads no others. A
 // compact mirror then need not decode whole objects for the index: all other fields of the object
 // that it calls the function with may be zero. The function must not keep the object, or a pointer to
-// one of its fields, whose memory is used again; it may keep strings. [FieldIndex], [NewOwnerIndex] and a [NewLabelIndex]
+// one of its fields, whose memory is used again; it may keep strings. [NewOwnerIndex] and a [NewLabelIndex]
 // without a function say so themselves. It changes and returns x, and must be called before x is
 // used.
 func (x *Index[T, K]) Reads(fields ...object.FieldPath) *Index[T, K] {
@@ -157,16 +146,6 @@ func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
 		few.flush(n, yield)
 	}
 	runtime.KeepAlive(n.lease)
-}
-
-// One returns the object that has the value k; of several, one of them. It is meant for
-// indexes that are [Index.Unique].
-func (x *Index[T, K]) One(n Snapshot[T], k K) (obj T, ok bool) {
-	x.visit(n, k, func(found T) bool {
-		obj, ok = found, true
-		return false
-	})
-	return obj, ok
 }
 
 // Count returns the number of objects that have the value k.
@@ -250,31 +229,19 @@ func (x *Index[T, K]) Size(n Snapshot[T], k K) int {
 
 // Keys yields every value that some object has, in order if the index is [Ordered].
 func (x *Index[T, K]) Keys(n Snapshot[T]) iter.Seq[K] {
-	return func(yield func(K) bool) { x.walkKeys(n, nil, nil, yield) }
+	return func(yield func(K) bool) { x.walkKeys(n, yield) }
 }
 
-// Range yields the values from lo up to, not including, hi, in order. The index must be
-// [Ordered].
-func (x *Index[T, K]) Range(n Snapshot[T], lo, hi K) iter.Seq[K] {
-	if x.order == nil {
-		panic(fmt.Sprintf("store: Range on index %q, which is not ordered", x.label))
-	}
-	return func(yield func(K) bool) { x.walkKeys(n, &lo, &hi, yield) }
-}
-
-func (x *Index[T, K]) walkKeys(n Snapshot[T], lo, hi *K, yield func(K) bool) {
+func (x *Index[T, K]) walkKeys(n Snapshot[T], yield func(K) bool) {
 	if n.store == nil {
 		return
 	}
 	p := x.in(n)
 	if p == nil {
-		x.scanKeys(n, lo, hi, yield)
+		x.scanKeys(n, yield)
 		return
 	}
-	p.Values(lo, func(k K, m *mvcc.Members[K]) bool {
-		if hi != nil && x.order(k, *hi) >= 0 {
-			return false
-		}
+	p.Values(nil, func(k K, m *mvcc.Members[K]) bool {
 		// A value is there if one object has it.
 		none := m.Visit(p.sees(n, k), func(uint32) bool { return false })
 		return none || yield(k)
@@ -356,13 +323,12 @@ func (x *Index[T, K]) scan(n Snapshot[T], yield func(obj T, values []K) bool) {
 	})
 }
 
-func (x *Index[T, K]) scanKeys(n Snapshot[T], lo, hi *K, yield func(K) bool) {
+func (x *Index[T, K]) scanKeys(n Snapshot[T], yield func(K) bool) {
 	var keys []K
 	seen := map[K]bool{}
 	x.scan(n, func(_ T, values []K) bool {
 		for _, k := range values {
-			inside := (lo == nil || x.order(k, *lo) >= 0) && (hi == nil || x.order(k, *hi) < 0)
-			if inside && !seen[k] {
+			if !seen[k] {
 				seen[k] = true
 				keys = append(keys, k)
 			}

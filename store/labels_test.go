@@ -287,8 +287,6 @@ func TestLabelIndexIsAnIndexOfSingleLabels(t *testing.T) {
 	want(t, "name", x.Name(), "labels")
 	want(t, "one label", sorted(x.Get(snap, store.Label{Key: "app", Value: "web"})), []string{"a/1@1"})
 	want(t, "all labels", slices.Collect(x.Keys(snap)), []store.Label{{"app", "db"}, {"app", "web"}, {"tier", "front"}})
-	want(t, "labels of one key", slices.Collect(x.Range(snap, store.Label{Key: "app"}, store.Label{Key: "app\x00"})),
-		[]store.Label{{"app", "db"}, {"app", "web"}})
 }
 
 // A label function that panics costs its object the place in the index, in a selection as

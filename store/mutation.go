@@ -32,23 +32,16 @@ type mutable[T any] interface {
 	mutation(copy func(T) T) (path, was, is string)
 }
 
-// detect turns the detector on. A decoded store gets a form that keeps a copy beside each
-// object; the encoded form has what it needs.
+// detect turns the detector on. A decoded store keeps a copy beside each object; the encoded form has what
+// it needs.
 func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 	if copy == nil {
 		copy = deepCopier[T]()
 	}
 	s.onMutation, s.copyObject = report, copy
-	if s.form != nil {
-		if _, ok := s.form.(interface{ detects() }); !ok {
-			return errors.New("store: the mutation detector supports decoded objects, Encoded and Packed only")
-		}
-		return nil
-	}
-	if copy == nil {
+	if s.form == nil && copy == nil {
 		return errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
 	}
-	s.form = guarded[T]{copy: copy}
 	return nil
 }
 
@@ -71,15 +64,17 @@ func deepCopier[T any]() func(T) T {
 	}
 }
 
-// guarded is the form of decoded objects under the detector.
-type guarded[T any] struct{ copy func(T) T }
-
-// Hold implements [Form].
-func (f guarded[T]) Hold(obj T) (object.Encoded[T], error) {
-	return guardedObject[T]{object: obj, copy: f.copy(obj)}, nil
-}
-
+// guardedObject is a decoded object under the detector.
 type guardedObject[T any] struct{ object, copy T }
+
+func guard[T any](obj T, copy func(T) T) (h object.Encoded[T], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("store: copying a value of type %T panicked: %v", obj, r)
+		}
+	}()
+	return guardedObject[T]{object: obj, copy: copy(obj)}, nil
+}
 
 // Get implements [object.Encoded].
 func (h guardedObject[T]) Get() T { return h.object }
@@ -150,7 +145,7 @@ func firstDifference(was, is any) (path, wasText, isText string) {
 
 // isSecret reports whether v is a Secret, typed or not. Its values must not be reported.
 func isSecret(v reflect.Value) bool {
-	if u, ok := v.Interface().(content); ok {
+	if u, ok := v.Interface().(interface{ UnstructuredContent() map[string]any }); ok {
 		return u.UnstructuredContent()["kind"] == "Secret"
 	}
 	for v.Kind() == reflect.Pointer {

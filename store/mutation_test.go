@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
@@ -205,15 +206,15 @@ func TestS06_DetectorLooksWhenAnObjectIsReplacedOrDeleted(t *testing.T) {
 }
 
 // encodedPods is the compact form of pods.
-func encodedPods() store.Form[*corev1.Pod] {
-	return store.Encoded(
+func encodedPods() *store.Form[*corev1.Pod] {
+	return store.Packed(
 		func(p *corev1.Pod) ([]byte, error) { return json.Marshal(p) },
 		func(data []byte) (*corev1.Pod, error) { p := new(corev1.Pod); return p, json.Unmarshal(data, p) },
 	)
 }
 
 func TestS06_DetectorReportsNothingWithoutWrites(t *testing.T) {
-	for name, form := range map[string]store.Form[*corev1.Pod]{"decoded": nil, "encoded": encodedPods()} {
+	for name, form := range map[string]*store.Form[*corev1.Pod]{"decoded": nil, "encoded": encodedPods()} {
 		t.Run(name, func(t *testing.T) {
 			s, found := watched(t, podMeta, podOptions{Form: form, Indexes: []podIndex{nodeIndex()}})
 			full := fullPod()
@@ -284,7 +285,7 @@ func TestS06_SecretValuesAreMasked(t *testing.T) {
 		}
 	})
 	t.Run("encoded", func(t *testing.T) {
-		s, found := watched(t, object.Meta[*corev1.Secret](), store.Options[*corev1.Secret]{Form: store.Encoded(
+		s, found := watched(t, object.Meta[*corev1.Secret](), store.Options[*corev1.Secret]{Form: store.Packed(
 			func(p *corev1.Secret) ([]byte, error) { return json.Marshal(p) },
 			func(data []byte) (*corev1.Secret, error) { p := new(corev1.Secret); return p, json.Unmarshal(data, p) },
 		)})
@@ -374,4 +375,35 @@ func TestS06_PanickingReporterLeavesNoHalfTransaction(t *testing.T) {
 	if got != "[a/2@2 a/3@13] 2" && got != "[a/1@11 a/2@12 a/3@13] 3" {
 		t.Errorf("content and Len: %s", got)
 	}
+}
+
+// fullPod has something at every path that the tests ask for.
+func fullPod() *corev1.Pod {
+	priority, grace, yes := int32(1000), int64(30), true
+	p := pod("shop/web", 7, onNode("node-1"), withLabels("app.kubernetes.io/name", "web", "tier", "front"))
+	p.Kind = "Pod"
+	p.Generation = 4
+	// Of another zone than UTC, as decoding makes it.
+	p.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("CET", 3600)))
+	p.Finalizers = []string{"b.example.com/x", "a.example.com/x"}
+	p.Spec.Priority = &priority
+	p.Spec.TerminationGracePeriodSeconds = &grace
+	p.Spec.HostNetwork = true
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes}
+	p.Spec.Containers = []corev1.Container{{
+		Name: "web", Image: "nginx",
+		Ports:     []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 443}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1500m")}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("http")},
+		}},
+	}, {
+		Name: "log", Image: "fluentd",
+		Ports: []corev1.ContainerPort{{ContainerPort: 80}},
+	}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}},
+	}}}
+	p.Status.Phase = corev1.PodRunning
+	return p
 }

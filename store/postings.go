@@ -16,16 +16,15 @@ type bound[T any] interface {
 	reads() []object.FieldPath
 	// reading is how the objects for the index function are decoded; nil for that of the store.
 	reading() *Reading[T]
-	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
-	// returns an error when the index is unique and another object has one of them. It may
-	// panic as the index function does.
-	prepare(obj T, r ref, how strictness) error
+	// prepare computes the values of obj, which commit gives to the object at r. It may panic as the
+	// index function does.
+	prepare(obj T, r ref) error
 	// extract computes the values of obj for prepareValues, to be called later. It does
 	// not use the writer's fields, and does not keep obj alive if values of the type can be
 	// copied. It may panic as the index function does.
 	extract(obj T) (values any, err error)
 	// prepareValues is prepare for values that extract computed.
-	prepareValues(values any, r ref, how strictness) error
+	prepareValues(values any, r ref)
 	// prepareNone prepares an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
@@ -59,9 +58,8 @@ type postings[T any, K comparable] struct {
 	add    func(K)   // appends to next
 	own    func(K) K // copies a value that is kept; nil if there is no need or no way to
 
-	failures  uint64
-	conflicts uint64
-	last      error // the newest failure
+	failures uint64
+	last     error // the newest failure
 }
 
 // bind implements [AnyIndex].
@@ -117,29 +115,26 @@ func (p *postings[T, K]) reads() []object.FieldPath { return p.def.fields }
 
 func (p *postings[T, K]) reading() *Reading[T] { return p.def.by }
 
-func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
+func (p *postings[T, K]) prepare(obj T, r ref) error {
 	p.prepareNone()
 	if p.def.one != nil {
 		k := p.def.one(obj)
 		mustEqual(k, k)
-		return p.prepareOne(k, r, how)
+		p.prepareOne(k, r)
+		return nil
 	}
-	if err := p.def.many(obj, p.add); err != nil {
-		return err
-	}
-	return p.check(r, how)
+	return p.def.many(obj, p.add)
 }
 
-func (p *postings[T, K]) prepareOne(k K, r ref, how strictness) error {
+func (p *postings[T, K]) prepareOne(k K, r ref) {
 	// By far the most common case: nothing has changed.
 	if r.Known() {
 		if at := p.rows.at(r.ID, p.column); !at.IsZero() && p.Value(at.Members()) == k {
 			p.same = true
-			return nil
+			return
 		}
 	}
 	p.next = append(p.next, k)
-	return p.check(r, how)
 }
 
 func (p *postings[T, K]) extract(obj T) (any, error) {
@@ -159,48 +154,18 @@ func (p *postings[T, K]) extract(obj T) (any, error) {
 	return values, err
 }
 
-func (p *postings[T, K]) prepareValues(values any, r ref, how strictness) error {
+func (p *postings[T, K]) prepareValues(values any, r ref) {
 	p.prepareNone()
 	if p.def.one != nil {
-		return p.prepareOne(*values.(*K), r, how)
+		p.prepareOne(*values.(*K), r)
+		return
 	}
 	for _, k := range values.([]K) {
 		p.add(k)
 	}
-	return p.check(r, how)
-}
-
-// check returns an error if what is prepared is refused.
-func (p *postings[T, K]) check(r ref, how strictness) error {
-	if p.def.unique && how == strict {
-		return p.conflict(r)
-	}
-	return nil
 }
 
 func (p *postings[T, K]) prepareNone() { p.next, p.same = p.next[:0], false }
-
-// conflict returns an error if another object than that at r has a prepared value.
-func (p *postings[T, K]) conflict(r ref) error {
-	for _, k := range p.next {
-		if n := p.Find(k).Count(); n > 1 || n == 1 && !p.holds(r, k) {
-			return ErrNotUnique
-		}
-	}
-	return nil
-}
-
-// holds reports whether the object of r has the value k at present.
-func (p *postings[T, K]) holds(r ref, k K) bool {
-	if !r.Known() {
-		return false
-	}
-	if p.def.one != nil {
-		at := p.rows.at(r.ID, p.column)
-		return !at.IsZero() && p.Value(at.Members()) == k
-	}
-	return slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool { return p.Value(at.Members()) == k })
-}
 
 // places returns the places of an id in an index of several values.
 func (p *postings[T, K]) places(id uint32) []mvcc.Place {
@@ -247,7 +212,7 @@ func (p *postings[T, K]) commitOne(id uint32, created bool) {
 		p.rows.set(id, p.column, mvcc.Place{})
 	}
 	if len(p.next) == 1 {
-		p.rows.set(id, p.column, p.insert(p.next[0], id))
+		p.rows.set(id, p.column, p.Add(p.next[0], id))
 	}
 }
 
@@ -265,19 +230,12 @@ func (p *postings[T, K]) commitMany(id uint32, created bool) {
 		}
 	}
 	for _, k := range p.next {
-		kept = append(kept, p.insert(k, id))
+		kept = append(kept, p.Add(k, id))
 	}
 	if len(kept) == 0 {
 		kept = nil
 	}
 	p.many[id] = kept
-}
-
-func (p *postings[T, K]) insert(k K, id uint32) mvcc.Place {
-	if p.def.unique && p.Find(k).Count() > 0 {
-		p.conflicts++
-	}
-	return p.Add(k, id)
 }
 
 func (p *postings[T, K]) settle() { p.Settle() }
@@ -287,7 +245,6 @@ func (p *postings[T, K]) stats() IndexStats {
 		Name:        p.def.label,
 		Failures:    p.failures,
 		LastFailure: p.last,
-		Conflicts:   p.conflicts,
 	}
 	p.Values(nil, func(_ K, m *mvcc.Members[K]) bool {
 		if m.Count() > 0 {
@@ -313,7 +270,7 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	b := x.bind(s)
 	s.tx.begin()
 	s.objects.Lives(func(id uint32, p mvcc.Value) bool {
-		if _, err := s.prepare([]bound[T]{b}, 0, s.read(b.reading(), p), p, ref{}, lenient); err != nil {
+		if _, err := s.prepare([]bound[T]{b}, 0, s.read(b.reading(), p), p, ref{}); err != nil {
 			s.failed(b, &IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)

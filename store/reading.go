@@ -8,8 +8,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Reading is a way to read objects that are held in a compact form ([Encoded], [Packed],
-// [PackedWire]): what decodes them, and who owns the result. Several readers can so read one store as
+// Reading is a way to read objects that are held in a compact [Form]: what decodes them, and who owns the result. Several readers can so read one store as
 // different Go types. T is then an interface that all of them implement.
 //
 // A Reading shares what it has decoded among its readers, who must not write to it. [Reading.Owned] and

@@ -30,7 +30,7 @@ func decodeAs[T any](raw []byte) shape {
 // shapes returns a compact store of circles.
 func shapes(t *testing.T, indexes ...AnyIndex[shape]) *Store[shape] {
 	t.Helper()
-	form := PackedWire(func(s shape) ([]byte, error) { return json.Marshal(s) }, func(raw []byte) (shape, error) { return decodeAs[circle](raw), nil })
+	form := Packed(func(s shape) ([]byte, error) { return json.Marshal(s) }, func(raw []byte) (shape, error) { return decodeAs[circle](raw), nil })
 	s, err := New(object.Keyed(shape.key), Options[shape]{Form: form, Indexes: indexes})
 	if err != nil {
 		t.Fatal(err)
@@ -165,5 +165,5 @@ func TestACompactFormNeedsPointers(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	Encoded(func(int) ([]byte, error) { return nil, nil }, func([]byte) (int, error) { return 0, nil })
+	Packed(func(int) ([]byte, error) { return nil, nil }, func([]byte) (int, error) { return 0, nil })
 }

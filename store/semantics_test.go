@@ -26,23 +26,22 @@ func setAndForget(t testing.TB, s *podStore, p *corev1.Pod) (gone func() bool) {
 	return func() bool { return w.Value() == nil }
 }
 
-func TestS08_RetainedIsShownWithTheOwner(t *testing.T) {
+func TestS08_RetainedIsShownByRevision(t *testing.T) {
 	s := newPodStore(t, nodeIndex())
 	apply(t, s, 10, listed(10, pod("a/1", 1, onNode("x")), pod("a/2", 2, onNode("x"))))
 	want(t, "retained without snapshots", s.Stats().Retained, 0)
 
-	report := s.SnapshotFor("report")
-	backup, copied := s.SnapshotFor("backup"), report // a copy is the same snapshot
-	unnamed := s.Snapshot()
+	report := s.Snapshot()
+	backup, copied := s.Snapshot(), report // a copy is the same snapshot
 	want(t, "pins of the current revision", s.Stats().Pins, nil)
 
 	set(t, s, pod("a/1", 11, onNode("x")))
-	ui := s.SnapshotFor("ui")
+	ui := s.Snapshot()
 	set(t, s, pod("a/1", 12, onNode("x")), pod("a/2", 13, onNode("x")), pod("a/1", 14, onNode("x")))
 	stats := s.Stats()
 	want(t, "pins", stats.Pins, []store.PinStats{
-		{Revision: report.Revision(), Version: "10", Snapshots: 3, Owners: []string{"backup", "report"}, Retained: 1},
-		{Revision: ui.Revision(), Version: "10", Snapshots: 1, Owners: []string{"ui"}, Retained: 2},
+		{Revision: report.Revision(), Version: "10", Snapshots: 2, Retained: 1},
+		{Revision: ui.Revision(), Version: "10", Snapshots: 1, Retained: 2},
 	})
 	want(t, "retained", stats.Retained, 3)
 
@@ -53,8 +52,7 @@ func TestS08_RetainedIsShownWithTheOwner(t *testing.T) {
 	want(t, "pins without ui", len(stats.Pins), 1)
 
 	copied.Release()
-	want(t, "owners without report", s.Stats().Pins[0].Owners, []string{"backup"})
-	unnamed.Release()
+	want(t, "snapshots without report", s.Stats().Pins[0].Snapshots, 1)
 	backup.Release()
 	stats = s.Stats()
 	want(t, "retained in the end", stats.Retained, 0)
@@ -83,10 +81,9 @@ func TestS08_ForgottenSnapshotIsReclaimed(t *testing.T) {
 	s := newPodStore(t)
 	gone := setAndForget(t, s, pod("a/1", 1))
 	func() {
-		snap := s.SnapshotFor("forgetful")
+		snap := s.Snapshot()
 		set(t, s, pod("a/1", 2))
 		want(t, "retained", s.Stats().Retained, 1)
-		want(t, "owner", s.Stats().Pins[0].Owners, []string{"forgetful"})
 		runtime.KeepAlive(snap)
 	}()
 	if !collected(func() bool { return s.Stats().Retained == 0 }) {
@@ -118,10 +115,10 @@ func TestS08_ReleasedSnapshotIsNotReleasedAgainByTheCollector(t *testing.T) {
 func TestS08_NothingIsLeftOfSnapshotsTakenWhileWriting(t *testing.T) {
 	s := newPodStore(t, nodeIndex())
 	var readers sync.WaitGroup
-	for reader := range 4 {
+	for range 4 {
 		readers.Go(func() {
 			for i := range 200 {
-				snap := s.SnapshotFor(fmt.Sprint("reader ", reader))
+				snap := s.Snapshot()
 				s.View(func(later podSnapshot) {
 					if snap.Revision() > later.Revision() {
 						t.Errorf("revision %d after %d", later.Revision(), snap.Revision())
@@ -287,7 +284,6 @@ func TestS08_UseAfterReleasePanics(t *testing.T) {
 		"Diff from":  func() { drain(store.Diff(copied, live)) },
 		"Diff to":    func() { drain(store.Diff(live, copied)) },
 		"index Get":  func() { podTexts(node.Get(copied, "")) },
-		"One":        func() { node.One(copied, "") },
 		"Count":      func() { node.Count(copied, "") },
 		"Values":     func() { drain(node.Keys(copied)) },
 		"Like":       func() { podTexts(node.Like(copied, pod("a/1", 1))) },

@@ -31,24 +31,12 @@ type Snapshot[T any] struct {
 type lease struct {
 	released atomic.Bool
 	cleanup  runtime.Cleanup
-	owner    string
-	revision uint64
 }
 
 // Snapshot returns the current state, in constant time.
-func (s *Store[T]) Snapshot() Snapshot[T] { return s.snapshot("") }
-
-// SnapshotFor is [Store.Snapshot] with the name of its owner, which [Store.Stats] reports with
-// what is retained for the snapshot.
-func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
-	snap := s.snapshot(owner)
-	s.leases.add(snap.lease)
-	return snap
-}
-
-func (s *Store[T]) snapshot(owner string) Snapshot[T] {
+func (s *Store[T]) Snapshot() Snapshot[T] {
 	st := s.history.Pin()
-	l := &lease{owner: owner, revision: st.Revision}
+	l := &lease{}
 	// The cleanup runs on a goroutine of the runtime, so it only changes an atomic; the next
 	// write, or Stats, reclaims.
 	l.cleanup = runtime.AddCleanup(l, func(st *state) { st.Unpin() }, st)

@@ -121,9 +121,7 @@ func TestS01_ZeroSnapshotIsEmpty(t *testing.T) {
 	if _, ok := none.Get(object.RawKey("a/1")); ok {
 		t.Error("the zero snapshot has an object")
 	}
-	if _, ok := labels.One(none, store.Label{}); ok {
-		t.Error("the zero snapshot has an object")
-	}
+	want(t, "Count", labels.Count(none, store.Label{}), 0)
 	want(t, "Like", sorted(node.Like(none, pod("a/1", 1))), nil)
 	none.Release()
 }
@@ -199,10 +197,6 @@ func TestS01_IterationsStopWhenAsked(t *testing.T) {
 		visits++
 		break
 	}
-	for range node.Range(snap, "node-2", "node-4") {
-		visits++
-		break
-	}
 	for range node.Like(snap, pod("x/y", 1, onNode("node-1"))) {
 		visits++
 		break
@@ -215,7 +209,7 @@ func TestS01_IterationsStopWhenAsked(t *testing.T) {
 		visits++
 		break
 	}
-	want(t, "visits", visits, 10)
+	want(t, "visits", visits, 9)
 }
 
 func TestS02_ObjectsAndIndexesChangeTogether(t *testing.T) {
@@ -290,7 +284,7 @@ func TestS03_ReadersDoNotWaitForTheWriter(t *testing.T) {
 	node, g := nodeIndex(), newGate()
 	s := newPodStore(t, node, g)
 	apply(t, s, 10, listed(10, pod("a/1", 1, onNode("x")), pod("a/2", 2, onNode("x"))))
-	older := s.SnapshotFor("older")
+	older := s.Snapshot()
 	set(t, s, pod("a/1", 11, onNode("y")))
 
 	// The writer waits inside its transaction until all of these have returned.

@@ -2,8 +2,6 @@ package store
 
 import (
 	"slices"
-	"sync"
-	"weak"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -35,8 +33,6 @@ type PinStats struct {
 	Version object.Version
 	// Snapshots is the number of snapshots and views of that revision.
 	Snapshots int
-	// Owners are the names given to [Store.SnapshotFor].
-	Owners []string
 	// Retained is the number of superseded versions that are dropped when these
 	// snapshots are released, unless an older one still sees them.
 	Retained int
@@ -51,8 +47,6 @@ type IndexStats struct {
 	Failures uint64
 	// LastFailure is the newest of them: an [*IndexError].
 	LastFailure error
-	// Conflicts counts how often a unique index got a second object for a value.
-	Conflicts uint64
 }
 
 // Stats returns what the store holds. It waits for a write in progress, and
@@ -73,7 +67,6 @@ func (s *Store[T]) Stats() Stats {
 		pin := PinStats{
 			Revision:  old.Revision,
 			Snapshots: old.Pins(),
-			Owners:    s.leases.owners(old.Revision),
 			Retained:  retired,
 		}
 		if m := old.Payload.mark; m != nil {
@@ -99,39 +92,4 @@ func (s *Store[T]) trySweep() {
 func (s *Store[T]) sweep() {
 	s.history.Sweep()
 	s.settle()
-}
-
-// registry knows the leases that have an owner, without keeping them alive.
-type registry struct {
-	mu     sync.Mutex // guards leases
-	leases []weak.Pointer[lease]
-}
-
-func (r *registry) add(l *lease) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.prune()
-	r.leases = append(r.leases, weak.Make(l))
-}
-
-func (r *registry) prune() {
-	r.leases = slices.DeleteFunc(r.leases, func(w weak.Pointer[lease]) bool {
-		l := w.Value()
-		return l == nil || l.released.Load()
-	})
-}
-
-// owners returns the owners of the snapshots of a revision.
-func (r *registry) owners(revision uint64) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.prune()
-	var names []string
-	for _, w := range r.leases {
-		if l := w.Value(); l != nil && l.revision == revision {
-			names = append(names, l.owner)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -18,7 +18,7 @@ type Options[T any] struct {
 	// Indexes are the initial indexes; [Store.AddIndex] adds more. Defaults to none.
 	Indexes []AnyIndex[T]
 	// Form is how objects are held. Defaults to decoded.
-	Form Form[T]
+	Form *Form[T]
 	// Verbatim makes Apply and Replace apply and report every change as the source sends it,
 	// regardless of UID and version; see [Store.Apply]. Defaults to false: events that are not
 	// newer change nothing.
@@ -32,7 +32,7 @@ type Options[T any] struct {
 	// object of the store. The store then keeps a copy of every object and compares it
 	// when the object is replaced or deleted, and on [Store.CheckMutations]. The function
 	// runs with the writer's lock held: it may read the store, but must not write to it or
-	// call Stats. It cannot be combined with a custom Form. Defaults to nil: no detection.
+	// call Stats. Defaults to nil: no detection.
 	OnMutation func(Mutation)
 	// Copy makes deep copies for OnMutation. Defaults to the object's own
 	// DeepCopyObject; New fails if there is neither.
@@ -49,14 +49,13 @@ type Options[T any] struct {
 // The measurements are in docs/decisions.
 type Store[T any] struct {
 	acc     object.Accessor[T]
-	form    Form[T]
+	form    *Form[T]
 	objects *mvcc.Map
 	marks   *mvcc.Map // of all scopes but the first, by their names; see setMark
 	// unreadable has what the server has and could not be read; see Snapshot.Unreadable.
 	unreadable *mvcc.Map
 	history    *mvcc.History[root]
 	indexes    atomic.Pointer[[]bound[T]]
-	leases     registry
 	direct     bool // objects are pointers, not nil, and are held decoded
 	// verbatim: see Options.Verbatim.
 	verbatim     bool
@@ -110,7 +109,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 			return nil, err
 		}
 	}
-	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
+	s.direct = s.form == nil && s.onMutation == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
 	s.objects = mvcc.NewMap(s.history)
 	s.objects.Widen(identWords)
 	s.marks, s.unreadable = mvcc.NewMap(s.history), mvcc.NewMap(s.history)
@@ -230,7 +229,7 @@ func (s *Store[T]) Delete(k object.Key) bool {
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
 // at a version that may be empty. Objects with the same UID and version are kept, unless the
 // store is verbatim.
-// As in [Store.Apply], an object is stored even if an index fails or is not unique.
+// As in [Store.Apply], an object is stored even if an index function fails.
 // Objects that cannot be stored are named in the error and left out; the others are stored.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}

@@ -90,9 +90,9 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	for i := 0; i < len(indexes); i++ {
 		var err error
 		if i < len(values) {
-			err = prepareValues(indexes[i], values[i], r, how)
+			err = prepareValues(indexes[i], values[i], r)
 		} else {
-			i, err = s.prepare(indexes, i, obj, val, r, how)
+			i, err = s.prepare(indexes, i, obj, val, r)
 		}
 		if err != nil {
 			failed := &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
@@ -133,16 +133,17 @@ func (s *Store[T]) failed(x bound[T], err *IndexError) {
 }
 
 // prepareValues is prepare of an index whose values were computed before.
-func prepareValues[T any](x bound[T], values any, r ref, how strictness) error {
+func prepareValues[T any](x bound[T], values any, r ref) error {
 	if failure, ok := values.(indexFailure); ok {
 		return failure.error
 	}
-	return x.prepareValues(values, r, how)
+	x.prepareValues(values, r)
+	return nil
 }
 
 // prepare has the indexes from i on compute the values of obj, which is held as val, until one
 // fails: it returns that one with the error. A panic of an index function is an error.
-func (s *Store[T]) prepare(indexes []bound[T], i int, obj T, val mvcc.Value, r ref, how strictness) (at int, err error) {
+func (s *Store[T]) prepare(indexes []bound[T], i int, obj T, val mvcc.Value, r ref) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -154,7 +155,7 @@ func (s *Store[T]) prepare(indexes []bound[T], i int, obj T, val mvcc.Value, r r
 		if by := x.reading(); by != nil {
 			of = s.read(by, val)
 		}
-		if err := x.prepare(of, r, how); err != nil {
+		if err := x.prepare(of, r); err != nil {
 			return at, err
 		}
 	}

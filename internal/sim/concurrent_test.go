@@ -75,7 +75,7 @@ func newPipeline(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sou
 	p.opts.OnPanic = func(err *informer.PanicError) { trace.Add("informer", "%v", err) }
 	switch r.IntN(8) {
 	case 0, 1:
-		p.opts.Form = compact(r)
+		p.opts.Form = compact()
 	case 2:
 		p.opts.OnMutation = p.mirror.mutated
 	}

@@ -57,7 +57,7 @@ func newMirror(r *rand.Rand) *mirror {
 	opts := store.Options[*sim.Thing]{Indexes: m.indexes()}
 	switch r.IntN(8) {
 	case 0, 1:
-		opts.Form = compact(r)
+		opts.Form = compact()
 	case 2:
 		opts.OnMutation = m.mutated
 	}
@@ -65,15 +65,12 @@ func newMirror(r *rand.Rand) *mirror {
 	return m
 }
 
-// compact returns one of the compact forms.
-func compact(r *rand.Rand) store.Form[*sim.Thing] {
+// compact returns the compact form.
+func compact() *store.Form[*sim.Thing] {
 	encode := func(t *sim.Thing) ([]byte, error) { return json.Marshal(t) }
 	decode := func(data []byte) (*sim.Thing, error) {
 		t := new(sim.Thing)
 		return t, json.Unmarshal(data, t)
-	}
-	if r.IntN(2) == 0 {
-		return store.Encoded(encode, decode)
 	}
 	return store.Packed(encode, decode)
 }

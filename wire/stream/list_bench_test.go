@@ -43,12 +43,9 @@ func cpuTime() int64 {
 
 // compactEncoder returns that of a store that holds the bytes of src, with one index.
 func compactEncoder(b *testing.B, src *Source[*corev1.Pod]) object.Encoder[*corev1.Pod] {
-	byNode, err := store.FieldIndex[*corev1.Pod]("spec.nodeName")
-	if err != nil {
-		b.Fatal(err)
-	}
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }).Reads(object.FieldPath{"spec", "nodeName"})
 	return store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
-		Form:    store.PackedWire((*corev1.Pod).Marshal, src.Decode),
+		Form:    store.Packed((*corev1.Pod).Marshal, src.Decode),
 		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
 	})).Encoder(func() bool { return false })
 }

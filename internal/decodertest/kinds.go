@@ -1,6 +1,5 @@
 // Package decodertest holds what the tests of the JSON and the protobuf decoder have in
-// common: the built-in kinds, random objects of them, and the test that decoded objects
-// share nothing that reading may write to.
+// common: the built-in kinds, and random objects of them.
 package decodertest
 
 import (

@@ -95,7 +95,7 @@ func (f *Frames) cut() error {
 				return corrupt("want an object")
 			}
 		}
-		end, done, err := f.split.scan(f.buf, 0, f.pos, false)
+		end, done, err := f.split.scan(f.buf, f.pos, false)
 		if err != nil {
 			return corrupt(err.Error())
 		}

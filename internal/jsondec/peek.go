@@ -1,7 +1,6 @@
 package jsondec
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 )
@@ -56,85 +55,6 @@ func Peek(raw []byte) (Identity, error) {
 		return Identity{}, err
 	}
 	return id, nil
-}
-
-// peek is [Peek] for the object whose outline this is. ok is false where that is not enough.
-func (o *outline) peek(raw []byte) (id Identity, ok bool) {
-	if o.unclear || len(raw) == 0 || raw[0] != '{' {
-		return Identity{}, false
-	}
-	metadata := 0 // its offset
-	for _, at := range o.top {
-		name, value := memberAt(raw, int(at))
-		var into *[]byte
-		switch string(name) {
-		case "":
-			continue
-		case "kind":
-			into = &id.Kind
-		case "apiVersion":
-			into = &id.APIVersion
-		case "metadata":
-			if metadata > 0 || value == len(raw) || raw[value] != '{' {
-				return Identity{}, false
-			}
-			metadata = value
-			continue
-		default:
-			if bytes.IndexByte(name, '\\') >= 0 {
-				return Identity{}, false
-			}
-			continue
-		}
-		if !peekAt(into, raw, value) {
-			return Identity{}, false
-		}
-	}
-	for _, at := range o.meta {
-		name, value := memberAt(raw, int(at))
-		var into *[]byte
-		switch string(name) {
-		case "":
-			continue
-		case "name":
-			into = &id.Name
-		case "namespace":
-			into = &id.Namespace
-		case "uid":
-			into = &id.UID
-		case "resourceVersion":
-			into = &id.Version
-		default:
-			if bytes.IndexByte(name, '\\') >= 0 {
-				return Identity{}, false
-			}
-			continue
-		}
-		if int(at) < metadata || !peekAt(into, raw, value) {
-			return Identity{}, false
-		}
-	}
-	return id, metadata > 0
-}
-
-// memberAt returns the name of the member that begins at i, between its quotes and as it is
-// written, and where its value begins. The name is empty if the string there is none.
-func memberAt(raw []byte, i int) (name []byte, value int) {
-	end := pastString(raw, i)
-	if end < 0 {
-		return nil, 0
-	}
-	colon := skipSpace(raw, end)
-	if colon == len(raw) || raw[colon] != ':' {
-		return nil, 0
-	}
-	return raw[i+1 : end-1], skipSpace(raw, colon+1)
-}
-
-// peekAt is peekText for the value at i.
-func peekAt(into *[]byte, raw []byte, i int) bool {
-	end := endOfValue(raw, i)
-	return end > 0 && peekText(into, raw[i:end]) == nil
 }
 
 // readMetadata reads the part of an identity that stands in the metadata, which raw begins

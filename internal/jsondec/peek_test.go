@@ -3,7 +3,6 @@ package jsondec
 import (
 	"bytes"
 	"errors"
-	"io"
 	"math/rand"
 	"strings"
 	"testing"
@@ -36,23 +35,6 @@ func checkPeek(tb testing.TB, raw []byte) {
 		}
 	} else {
 		checkIdentity(tb, raw, id)
-	}
-	for _, r := range []io.Reader{
-		strings.NewReader(`{"items":[` + string(raw) + `]}`),
-		&pieces{[]byte(`{"items":[` + string(raw) + `]}`), rand.New(rand.NewSource(int64(len(raw))))},
-	} {
-		s := NewScanner(r, 0)
-		part, _ := s.Next()
-		if string(part.Raw) != string(bytes.TrimSpace(raw)) {
-			continue // more than one value
-		}
-		scanned, scannedErr := s.Peek(part.Raw)
-		if scannedErr == nil {
-			checkIdentity(tb, raw, scanned)
-		}
-		if err == nil && scannedErr != nil || errors.Is(err, ErrUnclear) && scannedErr == nil && typedErr == nil {
-			tb.Fatalf("Peek: %v, that of a scanner: %v\n%s", err, scannedErr, raw)
-		}
 	}
 }
 

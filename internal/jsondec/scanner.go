@@ -124,16 +124,6 @@ func (s *Scanner) Next() (Part, error) {
 	return Part{}, s.err
 }
 
-// Peek reads the identity of the item that Next has returned last, whose Raw this is, as
-// the function of that name does, but without going through it again: while splitting, the
-// scanner has noted where the members begin.
-func (s *Scanner) Peek(item []byte) (Identity, error) {
-	if id, ok := s.split.outline.peek(item); ok {
-		return id, nil
-	}
-	return Peek(item)
-}
-
 // HasItems reports whether "items" has been met, be it empty.
 func (s *Scanner) HasItems() bool { return s.seen[Items] }
 
@@ -227,7 +217,7 @@ func (s *Scanner) value() ([]byte, error) {
 	s.start = s.pos
 	s.split.reset()
 	for {
-		end, done, err := s.split.scan(s.buf, s.start, s.pos, s.eof)
+		end, done, err := s.split.scan(s.buf, s.pos, s.eof)
 		if err != nil {
 			return nil, corrupt(err.Error())
 		}

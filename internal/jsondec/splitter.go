@@ -32,43 +32,12 @@ type splitter struct {
 	escaped bool
 	depth   int
 	objects []uint64 // one bit for each level: whether it is an object
-
-	outline outline
-}
-
-// outline is where the strings of an object's first level begin, and those of its metadata,
-// counted from the object's beginning: the names of their members are among them. With it
-// the object need not be scanned again to find these.
-type outline struct {
-	top, meta []int32
-	inMeta    bool // the last string of the first level was "metadata"
-	unclear   bool // some are missing
-}
-
-// maxOutline is how many strings an outline has of each at the most. Objects of the API have
-// a handful of members, and their metadata a dozen or so.
-const maxOutline = 48
-
-// note takes a string of b, from the quote at i up to end, into the outline of the object that
-// begins at from. end is negative if it has not arrived as a whole.
-func (o *outline) note(b []byte, from, i, end, depth int) {
-	list := &o.top
-	if depth == 2 {
-		list = &o.meta
-	} else {
-		o.inMeta = end > 0 && string(b[i:end]) == `"metadata"`
-	}
-	if end < 0 || len(*list) == maxOutline {
-		o.unclear = true
-		return
-	}
-	*list = append(*list, int32(i-from))
 }
 
 // scan continues at b[i] and returns the index after the value's last byte, with done;
 // or len(b) where the value has not ended yet. atEnd says that nothing follows b,
-// which is what ends a bare number. The value begins at b[from].
-func (s *splitter) scan(b []byte, from, i int, atEnd bool) (end int, done bool, err error) {
+// which is what ends a bare number.
+func (s *splitter) scan(b []byte, i int, atEnd bool) (end int, done bool, err error) {
 	for i < len(b) {
 		if s.quoted {
 			if i = s.skipString(b, i); s.quoted {
@@ -105,12 +74,8 @@ func (s *splitter) scan(b []byte, from, i int, atEnd bool) (end int, done bool, 
 		switch c {
 		case '"':
 			// Most strings have arrived as a whole, and are followed by another.
-			noted := s.depth == 1 || s.depth == 2 && s.outline.inMeta
 			for {
 				end := pastString(b, i-1)
-				if noted {
-					s.outline.note(b, from, i-1, end, s.depth)
-				}
 				if end < 0 {
 					s.quoted = true
 					break
@@ -234,7 +199,7 @@ func (s *splitter) reset() {
 	if cap(s.objects) > 16 {
 		s.objects = nil
 	}
-	*s = splitter{objects: s.objects[:0], outline: outline{top: s.outline.top[:0], meta: s.outline.meta[:0]}}
+	*s = splitter{objects: s.objects[:0]}
 }
 
 const (

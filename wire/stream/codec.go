@@ -26,10 +26,6 @@ type codec[T any] interface {
 	selfNamed() bool
 	// event parses a frame. The result refers to the frame's bytes.
 	event(frame []byte) (event, error)
-	// glance is event for the usual layout of a frame, recognised by its first bytes. It
-	// does not check where the object ends: if the object cannot be decoded, the caller
-	// parses the frame with event. It returns false for any other frame.
-	glance(frame []byte) (event, bool)
 
 	// peek reads key, UID and version of an object.
 	peek(raw []byte) (identity, error)

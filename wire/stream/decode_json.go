@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -71,26 +70,6 @@ func (c jsonCodec[T]) event(frame []byte) (event, error) {
 	e := eventOf(typ)
 	e.raw = raw
 	return e, err
-}
-
-// glance recognises the layout that a server in Go writes: the type, then the object, and
-// nothing else. It does not scan for the end of the object, because peeking and decoding do.
-func (c jsonCodec[T]) glance(frame []byte) (event, bool) {
-	rest, ok := bytes.CutPrefix(frame, []byte(`{"type":"`))
-	if !ok {
-		return event{}, false
-	}
-	typ, _, ok := bytes.Cut(rest[:min(len(rest), 32)], []byte(`","object":{`))
-	if !ok {
-		return event{}, false
-	}
-	e := eventOf(typ)
-	if e.kind == 0 {
-		return event{}, false
-	}
-	from := len(`{"type":"`) + len(typ) + len(`","object":`)
-	e.raw = bytes.TrimRight(frame[from:len(frame)-1], " \t\r\n")
-	return e, true
 }
 
 func (c jsonCodec[T]) peek(raw []byte) (identity, error) {

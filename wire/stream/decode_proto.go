@@ -76,8 +76,6 @@ func (c protoCodec[T]) event(frame []byte) (event, error) {
 	return e, err
 }
 
-func (c protoCodec[T]) glance([]byte) (event, bool) { return event{}, false }
-
 func (c protoCodec[T]) peek(raw []byte) (identity, error) { return peekProto(raw) }
 
 func peekProto(raw []byte) (identity, error) {

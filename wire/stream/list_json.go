@@ -110,7 +110,7 @@ func (l *jsonList) end() error {
 func (l *jsonList) release() {}
 
 func (l *jsonList) peek(raw []byte) (identity, error) {
-	id, err := l.scan.Peek(raw)
+	id, err := jsondec.Peek(raw)
 	return fromJSON(id), err
 }
 

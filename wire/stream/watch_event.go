@@ -16,14 +16,10 @@ const parallelJobs = 8
 type job struct {
 	event int // index in events
 	raw   []byte
-	frame []byte // if glance parsed it, else nil
 }
 
 // openOne appends the event of one frame. decodeAll decodes its object.
 func (st *watch[T]) openOne(frame []byte) error {
-	if e, ok := st.codec.glance(frame); ok {
-		return st.openObject(e, frame)
-	}
 	e, err := st.codec.event(frame)
 	if err != nil {
 		return err
@@ -31,7 +27,7 @@ func (st *watch[T]) openOne(frame []byte) error {
 	var ev object.Event[T]
 	switch {
 	case e.kind != 0:
-		return st.openObject(e, nil)
+		return st.openObject(e)
 	case e.bookmark:
 		ev.Bookmark = true
 		if kind, err := st.kindOf(e); err != nil {
@@ -74,9 +70,8 @@ func (st *watch[T]) kindOf(e event) (kindBytes, error) {
 	return id.kind, nil
 }
 
-// openObject appends the event of an object, and a job if it must be decoded. frame is set if
-// glance parsed the event.
-func (st *watch[T]) openObject(e event, frame []byte) error {
+// openObject appends the event of an object, and a job if it must be decoded.
+func (st *watch[T]) openObject(e event) error {
 	if e.raw == nil {
 		return corrupt("watch event without an object")
 	}
@@ -111,14 +106,9 @@ func (st *watch[T]) openObject(e event, frame []byte) error {
 				st.events = append(st.events, ev)
 				return nil
 			}
-		} else if frame != nil {
-			if e, err = st.codec.event(frame); err != nil {
-				return err
-			}
-			return st.openObject(e, nil)
 		}
 	}
-	st.jobs = append(st.jobs, job{event: len(st.events), raw: e.raw, frame: frame})
+	st.jobs = append(st.jobs, job{event: len(st.events), raw: e.raw})
 	st.events = append(st.events, ev)
 	return nil
 }
@@ -148,23 +138,8 @@ func (st *watch[T]) decodeAll() {
 func (st *watch[T]) decodeOne(j job) {
 	item := &st.events[j.event].Item
 	st.read(j.raw, item)
-	if item.Err != nil && j.frame != nil {
-		st.readAgain(j, item)
-	}
 	if item.Err == nil && item.Encoded == nil {
 		// Receivers keep keys longer than objects, and the name must not keep the object alive.
 		item.Key.Name = strings.Clone(item.Key.Name)
-	}
-}
-
-// readAgain decodes an object again whose frame only glance has parsed.
-func (st *watch[T]) readAgain(j job, item *object.Item[T]) {
-	e, err := st.codec.event(j.frame)
-	switch {
-	case err != nil:
-		*item = object.Item[T]{Err: err} // it ends the watch
-	case len(e.raw) != len(j.raw):
-		*item = object.Item[T]{}
-		st.read(e.raw, item)
 	}
 }

@@ -1,85 +1,103 @@
-package decodertest
+package intern_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/jsondec"
+	"github.com/tarnproject/tarn/internal/protodec"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
-// A Codec is one format and its decoder.
-type Codec struct {
-	Encode func(obj any) ([]byte, error)
-	// Decoder returns the decoder of a struct type that takes parts from the table. What
-	// the decoder returns points to a new value of that type.
-	Decoder func(reflect.Type, *intern.Parts) (func([]byte) (unsafe.Pointer, error), error)
+// codec is one format and its decoder, of a struct type, which takes parts from a table.
+type codec struct {
+	encode  func(obj any) ([]byte, error)
+	decoder func(reflect.Type, *intern.Parts) (interface{ Decode([]byte) (any, error) }, error)
+}
+
+var codecs = map[string]codec{
+	"json": {json.Marshal, func(t reflect.Type, parts *intern.Parts) (interface{ Decode([]byte) (any, error) }, error) {
+		return jsondec.For[any](jsondec.Options{Type: reflect.PointerTo(t), Share: parts})
+	}},
+	"protobuf": {func(obj any) ([]byte, error) { return obj.(interface{ Marshal() ([]byte, error) }).Marshal() },
+		func(t reflect.Type, parts *intern.Parts) (interface{ Decode([]byte) (any, error) }, error) {
+			return protodec.For[any](protodec.Options{Type: reflect.PointerTo(t), Share: parts})
+		}},
 }
 
 // copies decodes obj n times with one table, after the table knows all of its parts.
-func (c Codec) copies(t *testing.T, obj reflect.Value, n int) []reflect.Value {
+func (c codec) copies(t *testing.T, obj reflect.Value, n int) []reflect.Value {
 	t.Helper()
-	decode, err := c.Decoder(obj.Type().Elem(), intern.NewParts(0))
+	decoder, err := c.decoder(obj.Type().Elem(), intern.NewParts(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := c.Encode(obj.Interface())
+	raw, err := c.encode(obj.Interface())
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := make([]reflect.Value, n+4)
 	for i := range all {
-		p, err := decode(raw)
+		p, err := decoder.Decode(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[i] = reflect.NewAt(obj.Type().Elem(), p)
+		all[i] = reflect.ValueOf(p)
 	}
 	return all[4:]
 }
 
-// ReadConcurrently reads the quantities of equal pods, one pod per goroutine. The race
-// detector decides.
-func (c Codec) ReadConcurrently(t *testing.T) {
-	var group sync.WaitGroup
-	for _, obj := range c.copies(t, reflect.ValueOf(quantified()), 8) {
-		pod := obj.Interface().(*corev1.Pod)
-		group.Go(func() {
-			for _, c := range pod.Spec.Containers {
-				read(&c.Env[0].ValueFrom.ResourceFieldRef.Divisor)
-				for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests, pod.Spec.Overhead} {
-					for _, q := range list {
-						read(&q)
-						q.Add(resource.MustParse("1")) // to a copy
+// The race detector decides.
+func TestO02_QuantitiesOfDifferentObjectsAreReadConcurrently(t *testing.T) {
+	for name, c := range codecs {
+		t.Run(name, func(t *testing.T) {
+			var group sync.WaitGroup
+			for _, obj := range c.copies(t, reflect.ValueOf(quantified()), 8) {
+				pod := obj.Interface().(*corev1.Pod)
+				group.Go(func() {
+					for _, c := range pod.Spec.Containers {
+						read(&c.Env[0].ValueFrom.ResourceFieldRef.Divisor)
+						for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests, pod.Spec.Overhead} {
+							for _, q := range list {
+								read(&q)
+								q.Add(resource.MustParse("1")) // to a copy
+							}
+						}
 					}
-				}
+					read(pod.Spec.Volumes[0].EmptyDir.SizeLimit)
+					read(&pod.Spec.Volumes[1].DownwardAPI.Items[0].ResourceFieldRef.Divisor)
+				})
 			}
-			read(pod.Spec.Volumes[0].EmptyDir.SizeLimit)
-			read(&pod.Spec.Volumes[1].DownwardAPI.Items[0].ResourceFieldRef.Divisor)
+			group.Wait()
 		})
 	}
-	group.Wait()
 }
 
-// SharesNothingVolatile checks that equal objects of the kinds have no memory in common
-// that reading may write to.
-func (c Codec) SharesNothingVolatile(t *testing.T, kinds []reflect.Type) {
-	fill, found := Filler(3).NilChance(0.1).NumElements(0, 2).MaxDepth(14), 0
-	for _, kind := range kinds {
-		if !intern.Reaches(kind) {
-			continue
-		}
-		obj := reflect.New(kind)
-		fill.Fill(obj.Interface())
-		found += checkApart(t, c.copies(t, obj, 3))
-	}
-	if n := checkApart(t, c.copies(t, reflect.ValueOf(quantified()), 4)); n == 0 || found == 0 {
-		t.Errorf("%d and %d quantities: the test covers nothing", n, found)
+// Equal objects have no memory in common that reading may write to.
+func TestO02_NothingThatReadingWritesToIsShared(t *testing.T) {
+	for name, c := range codecs {
+		t.Run(name, func(t *testing.T) {
+			fill, found := decodertest.Filler(3).NilChance(0.1).NumElements(0, 2).MaxDepth(14), 0
+			for _, kind := range soak.Part(decodertest.Kinds()) {
+				if !intern.Reaches(kind) || name == "protobuf" && protodec.Supported(kind) != nil {
+					continue
+				}
+				obj := reflect.New(kind)
+				fill.Fill(obj.Interface())
+				found += checkApart(t, c.copies(t, obj, 3))
+			}
+			if n := checkApart(t, c.copies(t, reflect.ValueOf(quantified()), 4)); n == 0 || found == 0 {
+				t.Errorf("%d and %d quantities: the test covers nothing", n, found)
+			}
+		})
 	}
 }
 

@@ -20,9 +20,11 @@ func ExampleMirror_DecoderFor() {
 	cluster := must(tarn.Connect(options, tarn.WithWatchErrors(failed)))
 	resource := object.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}
 	pods := must(tarn.MirrorResource(cluster, wire.Like[tarn.Object](resource, &corev1.Pod{}), tarn.Compact(), tarn.Latest()))
-	_, stop := run(cluster)
+	ctx, stop := run(cluster)
 	defer stop()
-
+	if err := cluster.WaitSynced(ctx); err != nil {
+		panic(err)
+	}
 	decode := must(pods.DecoderFor(&metav1.PartialObjectMetadata{}))
 	metadata := store.NewReading(func(raw []byte) tarn.Object { return must(decode(raw)) })
 	pods.View(func(snap tarn.Snapshot[tarn.Object]) {

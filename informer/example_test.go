@@ -183,8 +183,8 @@ func ExampleWrites() {
 		return
 	}
 	web, _, err := pods.Writes().Get(ctx, object.Key{Namespace: "shop", Name: "web"})
-	fmt.Println(web.Spec.NodeName, err)
-	// Output: node-7 <nil>
+	fmt.Println(web.Spec.NodeName, err, pods.Writes().Settled(object.Key{Namespace: "shop", Name: "web"}))
+	// Output: node-7 <nil> true
 }
 
 // A handler that does not keep up holds up nobody. It is told, in the end, what leads

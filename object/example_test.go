@@ -297,6 +297,15 @@ func ExampleChange() {
 	// Output: Updated shop/web 42 old new
 }
 
+// The value of an object that could not be decoded.
+func ExampleUnreadable() {
+	value := object.Value[*corev1.Pod]{Encoded: object.Unreadable[*corev1.Pod]{Err: errors.New("unexpected end of JSON input")}}
+	if bad, ok := value.Encoded.(object.Unreadable[*corev1.Pod]); ok {
+		fmt.Println(bad.Err)
+	}
+	// Output: unexpected end of JSON input
+}
+
 // A source that decodes objects itself prepares them in the same goroutine.
 func ExampleIntake() {
 	in := object.Intake[*corev1.Pod]{

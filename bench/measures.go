@@ -63,8 +63,6 @@ var measures = []measure{
 
 	{name: "controllers", run: controllerRows, apart: true},
 
-	{name: "adapter-queue", run: adapterQueue, apart: true},
-	{name: "adapter-delays", run: adapterDelays, apart: true},
 	{name: "adapter-lister", run: adapterLister, apart: true},
 	{name: "adapter-informer", run: adapterInformer, apart: true},
 

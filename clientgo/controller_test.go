@@ -152,7 +152,7 @@ func TestAControllerHasSyncedWhenItsHandlerHas(t *testing.T) {
 func ExampleNewIndexerInformer() {
 	pods := newPodServer(false)
 	pods.put("web1", false)
-	queue := clientgo.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	indexer, controller := clientgo.NewIndexerInformer(pods, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {

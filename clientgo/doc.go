@@ -1,7 +1,7 @@
 // Package clientgo runs programs that are written for client-go on Tarn. Its constructors have the
 // names and parameters of client-go's (v0.37), and their results satisfy client-go's interfaces. A
-// program changes the call that makes its store, informer or queue, and keeps its handlers, listers,
-// indexers and tests.
+// program changes the call that makes its informer, and keeps its handlers, listers, indexers, queues
+// and tests.
 //
 //   - informer := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, resync, indexers)
 //   - informer := clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, resync, indexers)
@@ -11,8 +11,6 @@
 //   - [NewSharedIndexInformer]: an informer.Informer in verbatim mode. Handlers are subscriptions
 //     that receive every change, and its indexer is a view of its store.Store. [NewInformer] and
 //     its siblings are one with a single handler.
-//   - [NewTypedQueue] and its siblings: a workqueue.Queue.
-//   - [NewStore], [NewIndexer], [NewThreadSafeStore], [NewDeltaFIFO] and [NewReflector] are client-go's own.
 //   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
 //     cache.ListerWatcher of a wire.Client.
 //

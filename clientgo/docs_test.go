@@ -75,15 +75,14 @@ func TestTheListsInTheDocsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	held("clientgo-differences.md", `^D\d+$`, 10, true)
-	held("migrating.md", `^D[QP]\d+$`, 9, true)
 	held("clientgo-behaviours.md", `^Test`, 50, false)
 
 	listed := map[string]bool{}
-	for _, cells := range append(rows(t, "clientgo-differences.md", `^D\d+$`), rows(t, "migrating.md", `^D[QP]\d+$`)...) {
+	for _, cells := range rows(t, "clientgo-differences.md", `^D\d+$`) {
 		listed[strings.TrimSpace(cells[0])] = true
 	}
 	for name := range ours {
-		if m := regexp.MustCompile(`^Test(D[QP]?\d+)_`).FindStringSubmatch(name); m != nil && !listed[m[1]] {
+		if m := regexp.MustCompile(`^Test(D\d+)_`).FindStringSubmatch(name); m != nil && !listed[m[1]] {
 			t.Errorf("%s is of a difference that is in no list", name)
 		}
 	}
@@ -97,7 +96,7 @@ func TestTheYardstickIsWhole(t *testing.T) {
 		t.Skip("client-go's test files are not here") // a build that trims paths, or a vendored tree
 	}
 	root := filepath.Join(folder, "..", "..")
-	theirs := testsIn(t, folder, filepath.Join(root, "util", "workqueue"),
+	theirs := testsIn(t, folder,
 		filepath.Join(root, "dynamic", "dynamicinformer"), filepath.Join(root, "metadata", "metadatainformer"), filepath.Join(root, "informers"))
 	delete(theirs, "TestMain")
 	if !theirs["TestTypedIndexer"] {

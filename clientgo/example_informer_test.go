@@ -3,13 +3,11 @@ package clientgo_test
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -93,36 +91,4 @@ func ExampleNewLazyListWatch() {
 	defer run(informer)()
 	fmt.Println(informer.GetStore().ListKeys())
 	// Output: [alps/blue]
-}
-
-// With an index by labels, the cost of a list follows the number of objects that it selects.
-func ExampleListAll() {
-	pods := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{clientgo.LabelIndex: clientgo.LabelIndexFunc})
-	for _, key := range []object.Key{{Namespace: "shop", Name: "web"}, {Namespace: "shop", Name: "db"}, {Namespace: "bank", Name: "web"}} {
-		_ = pods.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"app": key.Name},
-		}})
-	}
-	var found []string
-	add := func(obj any) { found = append(found, obj.(*corev1.Pod).Namespace) }
-	selector := labels.SelectorFromSet(labels.Set{"app": "web"})
-
-	err := clientgo.ListAll(pods, selector, add)
-	slices.Sort(found)
-	fmt.Println(found, err)
-	found = nil
-	err = clientgo.ListAllByNamespace(pods, "shop", selector, add)
-	fmt.Println(found, err)
-	// Output:
-	// [bank shop] <nil>
-	// [shop] <nil>
-}
-
-// A store by itself, without indexes.
-func ExampleNewStore() {
-	pods := clientgo.NewStore(cache.MetaNamespaceKeyFunc)
-	_ = pods.Add(aPod("web", "node-7"))
-	pod, exists, err := pods.GetByKey("shop/web")
-	fmt.Println(pod.(*corev1.Pod).Spec.NodeName, exists, err)
-	// Output: node-7 true <nil>
 }

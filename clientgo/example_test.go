@@ -154,69 +154,6 @@ func ExampleBehaviour_NewSharedIndexInformer() {
 	// Output: true
 }
 
-func ExampleNewIndexer() {
-	pods := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{
-		"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil },
-	})
-	_ = pods.Add(aPod("web", "node-7"))
-	_ = pods.Add(aPod("db", "node-7"))
-	keys, err := pods.IndexKeys("node", "node-7")
-	fmt.Println(keys, err)
-	// Output: [shop/db shop/web] <nil>
-}
-
-func ExampleNewThreadSafeStore() {
-	store := clientgo.NewThreadSafeStore(cache.Indexers{}, cache.Indices{})
-	store.Add("any key", 1)
-	store.(cache.ThreadSafeStoreWithTransaction).Transaction(
-		cache.ThreadSafeStoreTransaction{Key: "any key", Transaction: cache.Transaction{Type: cache.TransactionTypeDelete}},
-		cache.ThreadSafeStoreTransaction{Key: "another", Transaction: cache.Transaction{Type: cache.TransactionTypeAdd, Object: 2}},
-	)
-	fmt.Println(store.ListKeys(), store.List())
-	// Output: [another] [2]
-}
-
-func ExampleNewDeltaFIFO() {
-	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)
-	_ = fifo.Add(aPod("web", ""))
-	_ = fifo.Update(aPod("web", "node-7"))
-	_ = fifo.Delete(aPod("web", "node-7"))
-	_, err := fifo.Pop(func(obj any, initial bool) error {
-		for _, d := range obj.(cache.Deltas) {
-			fmt.Println(d.Type, d.Object.(*corev1.Pod).Name)
-		}
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// Added web
-	// Updated web
-	// Deleted web
-	// <nil>
-}
-
-func ExampleNewReflector() {
-	server := newPodServer(true)
-	server.put("web-1", false)
-	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)
-	reflector := clientgo.NewReflector(server, &corev1.Pod{}, fifo, 0)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		reflector.Run(stop)
-	}()
-	_, _ = fifo.Pop(func(obj any, initial bool) error {
-		fmt.Println(obj.(cache.Deltas).Newest().Type, initial)
-		return nil
-	})
-	close(stop)
-	<-done
-	fmt.Println(reflector.LastSyncResourceVersion())
-	// Output:
-	// Sync true
-	// 11
-}
-
 func ExampleSourceOf() {
 	server := newPodServer(true)
 	server.put("web-1", false)

@@ -27,9 +27,8 @@ func metricsFor(id cache.InformerNameAndResource, provider cache.InformerMetrics
 	return &queueMetrics{queued: provider.NewQueuedItemMetric(id), latency: provider.NewProcessingLatencyMetric(id)}
 }
 
-// globalInformerMetricsProvider is what cache.SetInformerMetricsProvider sets. As with that
-// of the queues, client-go has no function that returns it, and a test fails should a
-// later client-go have no such variable.
+// globalInformerMetricsProvider is what cache.SetInformerMetricsProvider sets. client-go has no function that
+// returns it, and a test fails should a later client-go have no such variable.
 //
 //go:linkname globalInformerMetricsProvider k8s.io/client-go/tools/cache.globalInformerMetricsProvider
 var globalInformerMetricsProvider cache.InformerMetricsProvider

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarnproject/tarn/clientgo"
 )
@@ -27,28 +26,6 @@ func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
 			t.Error("an informer that does not run has synced")
 		}
 	})
-}
-
-// A queue keeps no reference to an item that is done.
-func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
-	for name, q := range map[string]workqueue.TypedInterface[*[1 << 10]byte]{
-		"plain":       clientgo.NewTypedQueue[*[1 << 10]byte](),
-		"prioritised": clientgo.NewPriorityQueue[*[1 << 10]byte, addOpts]("", nil),
-	} {
-		gone := weak.Make(func() *[1 << 10]byte {
-			item := new([1 << 10]byte)
-			q.Add(item)
-			taken, _ := q.Get()
-			q.Done(taken)
-			return item
-		}())
-		runtime.GC()
-		runtime.GC()
-		if gone.Value() != nil {
-			t.Errorf("%s: the item is still held", name)
-		}
-		q.ShutDown()
-	}
 }
 
 // An object that stays does not keep those that came in the same list.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 	"github.com/tarnproject/tarn/internal/sample"
@@ -53,7 +52,7 @@ var programs = map[string]program{
 				return c.SamplecontrollerV1alpha1().Foos("")
 			}, factory.Options{}))
 		},
-		queue: clientgo.NewTypedRateLimitingQueue[cache.ObjectName],
+		queue: workqueue.NewTypedRateLimitingQueue[cache.ObjectName],
 	},
 	"tarn by the wire": {
 		kubeInformers: func(c kubernetes.Interface, w *wire.Client) informers.SharedInformerFactory {
@@ -62,7 +61,7 @@ var programs = map[string]program{
 		fooInformer: func(f *sample.SharedInformerFactory, w *wire.Client) {
 			f.InformerFor(&sample.Foo{}, factory.From[sample.Interface](w, wire.Custom[*sample.Foo](foos), factory.Options{}))
 		},
-		queue: clientgo.NewTypedRateLimitingQueue[cache.ObjectName],
+		queue: workqueue.NewTypedRateLimitingQueue[cache.ObjectName],
 	},
 }
 

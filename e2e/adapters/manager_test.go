@@ -16,18 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/internal/sample"
@@ -89,10 +85,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.Status().Update(ctx, &foo)
 }
 
-// managerProgram is the program's main function. The two functions are what a user sets.
+// managerProgram is the program's main function. newInformer is what a user sets.
 type managerProgram struct {
 	newInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
-	newQueue    func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 	namespace   string
 	manager     ctrl.Manager
 	used        *used // nil where nothing is Tarn's
@@ -100,10 +95,8 @@ type managerProgram struct {
 
 // used is what controller-runtime has asked the adapters for.
 type used struct {
-	mu         sync.Mutex // guards what follows
-	informers  map[string]toolscache.SharedIndexInformer
-	queues     []priorityqueue.PriorityQueue[reconcile.Request]
-	priorities map[int]int // how many items were taken with each
+	mu        sync.Mutex // guards what follows
+	informers map[string]toolscache.SharedIndexInformer
 }
 
 func newPlainManager(t *testing.T, s server, namespace string) program {
@@ -111,8 +104,8 @@ func newPlainManager(t *testing.T, s server, namespace string) program {
 }
 
 func newTarnManager(t *testing.T, s server, namespace string) program {
-	u := &used{informers: map[string]toolscache.SharedIndexInformer{}, priorities: map[int]int{}}
-	return (&managerProgram{namespace: namespace, used: u, newInformer: u.newInformer, newQueue: u.newQueue}).setUp(t, s)
+	u := &used{informers: map[string]toolscache.SharedIndexInformer{}}
+	return (&managerProgram{namespace: namespace, used: u, newInformer: u.newInformer}).setUp(t, s)
 }
 
 func (u *used) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -121,31 +114,6 @@ func (u *used) newInformer(lw toolscache.ListerWatcher, example runtime.Object, 
 	defer u.mu.Unlock()
 	u.informers[fmt.Sprintf("%T", example)] = informer
 	return informer
-}
-
-func (u *used) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	q := clientgo.NewPriorityQueue[reconcile.Request, priorityqueue.AddOpts](name, limiter).(priorityqueue.PriorityQueue[reconcile.Request])
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.queues = append(u.queues, q)
-	return &watchedQueue{q, u}
-}
-
-// watchedQueue notes the priorities with which items are taken.
-type watchedQueue struct {
-	priorityqueue.PriorityQueue[reconcile.Request]
-	used *used
-}
-
-// GetWithPriority implements priorityqueue.PriorityQueue.
-func (q *watchedQueue) GetWithPriority() (item reconcile.Request, priority int, shutdown bool) {
-	item, priority, shutdown = q.PriorityQueue.GetWithPriority()
-	if !shutdown {
-		q.used.mu.Lock()
-		defer q.used.mu.Unlock()
-		q.used.priorities[priority]++
-	}
-	return item, priority, shutdown
 }
 
 func (p *managerProgram) setUp(t *testing.T, s server) program {
@@ -175,7 +143,7 @@ func (p *managerProgram) setUp(t *testing.T, s server) program {
 	err = ctrl.NewControllerManagedBy(p.manager).
 		For(&sample.Foo{}, builder.WithPredicates(wanted, predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.Deployment{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 2, NewQueue: p.newQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(&reconciler{p.manager.GetClient(), p.manager.GetAPIReader()})
 	if err != nil {
 		t.Fatal(err)
@@ -227,12 +195,5 @@ func (p *managerProgram) check(t *testing.T) {
 		if got := packageOf(informer); got != tarn || !informer.HasSynced() {
 			t.Errorf("the informer of %s is of %s, or has not been run", kind, got)
 		}
-	}
-	if len(p.used.queues) != 1 || packageOf(p.used.queues[0]) != tarn {
-		t.Errorf("%d queues were asked for: %T", len(p.used.queues), p.used.queues)
-	}
-	// What was there at the start gives way to what changes.
-	if n := p.used.priorities; n[handler.LowPriority] == 0 || n[0] == 0 {
-		t.Errorf("items were taken with the priorities %v", n)
 	}
 }

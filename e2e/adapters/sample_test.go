@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 	"github.com/tarnproject/tarn/internal/sample"
@@ -28,19 +27,17 @@ const resync = time.Hour
 
 // lines are those of the sample's main function that a user changes.
 type lines struct {
-	kube  func(c kubernetes.Interface, w *wire.Client, namespace string) informers.SharedInformerFactory
-	foos  func(f *sample.SharedInformerFactory, w *wire.Client, namespace string)
-	queue func(workqueue.TypedRateLimiter[cache.ObjectName]) workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	kube func(c kubernetes.Interface, w *wire.Client, namespace string) informers.SharedInformerFactory
+	foos func(f *sample.SharedInformerFactory, w *wire.Client, namespace string)
 
 	// What has to be found under the program afterwards.
-	informers, queues string // packages
-	wired             bool   // informers read through wire
+	informers string // package
+	wired     bool   // informers read through wire
 }
 
-// The packages that informers and queues are from.
+// The packages that informers are from.
 const (
 	clientGoCache = "k8s.io/client-go/tools/cache"
-	clientGoQueue = "k8s.io/client-go/util/workqueue"
 	tarn          = "github.com/tarnproject/tarn/clientgo"
 )
 
@@ -49,8 +46,7 @@ var asItIs = lines{
 		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(namespace))
 	},
 	foos:      func(*sample.SharedInformerFactory, *wire.Client, string) {},
-	queue:     workqueue.NewTypedRateLimitingQueue[cache.ObjectName],
-	informers: clientGoCache, queues: clientGoQueue,
+	informers: clientGoCache,
 }
 
 var byClientsets = lines{
@@ -62,8 +58,7 @@ var byClientsets = lines{
 			return c.SamplecontrollerV1alpha1().Foos(namespace)
 		}, factory.Options{}))
 	},
-	queue:     clientgo.NewTypedRateLimitingQueue[cache.ObjectName],
-	informers: tarn, queues: tarn,
+	informers: tarn,
 }
 
 var byWire = lines{
@@ -76,8 +71,7 @@ var byWire = lines{
 		})
 		f.InformerFor(&sample.Foo{}, factory.From[sample.Interface](w, foos, factory.Options{Namespace: namespace}))
 	},
-	queue:     clientgo.NewTypedRateLimitingQueue[cache.ObjectName],
-	informers: tarn, queues: tarn, wired: true,
+	informers: tarn, wired: true,
 }
 
 // sampleProgram is the sample's main function.
@@ -109,7 +103,7 @@ func newSample(l lines) func(*testing.T, server, string) program {
 		p.sampleFactory = sample.NewSharedInformerFactory(custom, resync, sample.WithNamespace(namespace))
 		l.foos(p.sampleFactory, client, namespace)
 		p.foos, p.deployments = p.sampleFactory.Foos(), p.kubeFactory.Apps().V1().Deployments()
-		p.work = l.queue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+		p.work = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 		p.controller = must[*sample.Controller](t)(sample.NewController(kube, custom, p.deployments, p.foos, p.work))
 		return p
 	}
@@ -155,9 +149,6 @@ func (p *sampleProgram) check(t *testing.T) {
 		if got := packageOf(informer.GetIndexer()); got != p.informers {
 			t.Errorf("the cache of %s is of %s; want %s", kind, got, p.informers)
 		}
-	}
-	if got := packageOf(p.work); got != p.queues {
-		t.Errorf("the queue is of %s; want %s", got, p.queues)
 	}
 	clientset, wire := p.byClientset.Load(), p.byWire.Load()
 	if p.wired && (clientset != 0 || wire == 0) || !p.wired && (clientset == 0 || wire != 0) {

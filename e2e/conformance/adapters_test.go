@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -71,8 +72,8 @@ func TestAdapters(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				lister := clientgo.NewLister[*corev1.ConfigMap](inf.GetIndexer(), corev1.Resource("configmaps"))
-				if got, err := lister.Namespace(s.namespace).List(selector); err != nil || len(got) != 1 || got[0].Name != "b" {
+				lister := corelisters.NewConfigMapLister(inf.GetIndexer())
+				if got, err := lister.ConfigMaps(s.namespace).List(selector); err != nil || len(got) != 1 || got[0].Name != "b" {
 					t.Errorf("listed %v, %v", got, err)
 				}
 				w.delete("b")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -52,9 +52,6 @@ func newBench(folder string, control bool) (*bench, error) {
 		return nil, err
 	}
 	b.standin, err = os.ReadFile("upstream/standin/standin.go")
-	if control {
-		b.standin = bytes.ReplaceAll(b.standin, []byte("\t\""+tarn+"clientgo\""), []byte("\tclientgo \""+clientGo+"tools/cache\""))
-	}
 	return b, err
 }
 
@@ -68,7 +65,7 @@ func (b *bench) clean() {
 func (b *bench) add(ctx context.Context, sel *selection, tests []*group) error {
 	name := fmt.Sprintf("%s%d", filepath.Base(sel.path), len(b.overlay))
 	files := sel.generate(tests, b.control)
-	if len(sel.members) > 0 {
+	if strings.HasSuffix(sel.path, "/cache") {
 		files["standin_test.go"] = b.standin
 	}
 	if err := os.MkdirAll(filepath.Join(b.folder, name), 0o755); err != nil {

@@ -2,7 +2,7 @@
 // With -suites it runs the integration suites of controller-runtime and of public operators
 // against `tarn apiserver`.
 //
-// Nothing of client-go is in this repository. The test files of tools/cache, util/workqueue,
+// Nothing of client-go is in this repository. The test files of tools/cache,
 // dynamic/dynamicinformer and metadata/metadatainformer are read from the module cache,
 // rewritten, and compiled through an overlay. (informers has no tests.) Then every test
 // runs in a process of its own.
@@ -10,11 +10,10 @@
 // The rewriting follows the types, by these rules:
 //
 //  1. What client-go's package exports is used from there, except what the adapters export under the
-//     same name, or under that in the table renamed: this is the adapters'.
+//     same name: this is the adapters'.
 //  2. A pointer to one of the structs in the table interfaces becomes the interface that the
 //     struct implements.
-//  3. Package standin has a few private members that many tests use, made of what the
-//     adapters export.
+//  3. Package standin has a private name that the tests of informers use.
 //  4. Statements that only check, log or fetch something private are dropped.
 //  5. A test is left out if it still needs something private, or if rule 4 leaves it without
 //     a check; see the count "private".

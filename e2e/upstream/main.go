@@ -33,22 +33,8 @@ const (
 // adapters are the packages whose tests are run, and what they run over.
 var adapters = map[string]string{
 	clientGo + "tools/cache":               tarn + "clientgo",
-	clientGo + "util/workqueue":            tarn + "clientgo",
 	clientGo + "dynamic/dynamicinformer":   tarn + "clientgo/factory/dynamicinformer",
 	clientGo + "metadata/metadatainformer": tarn + "clientgo/factory/metadatainformer",
-}
-
-// renamed are the constructors of client-go's workqueue, and what they are called in package
-// clientgo.
-var renamed = map[string]string{
-	"New":                             "NewTypedQueue[any]",
-	"NewWithConfig":                   "NewTypedQueueWithConfig[any]",
-	"NewTyped":                        "NewTypedQueue",
-	"NewTypedWithConfig":              "NewTypedQueueWithConfig",
-	"NewDelayingQueue":                "NewTypedDelayingQueue[any]",
-	"NewDelayingQueueWithConfig":      "NewTypedDelayingQueueWithConfig[any]",
-	"NewTypedDelayingQueueWithConfig": "NewTypedDelayingQueueWithConfig",
-	"NewRateLimitingQueue":            "NewTypedRateLimitingQueue[any]",
 }
 
 // interfaces are used in place of pointers to these structs.
@@ -59,7 +45,7 @@ var interfaces = map[string]string{
 }
 
 // scenery is what a stand-in has although no adapter is under it.
-var scenery = map[string]bool{"FIFO": true, "NewFIFO": true, "sharedProcessorRunHook": true}
+var scenery = map[string]bool{"sharedProcessorRunHook": true}
 
 // leftOut are tests that would run, and would not show what they are for.
 var leftOut = map[string]string{
@@ -199,12 +185,6 @@ func (c *counts) sort(sel *selection, wanted *regexp.Regexp) (tests []*group) {
 // rulesFor returns the rules for the tests of a package.
 func rulesFor(path string, w world) (rules, error) {
 	r := rules{adapter: adapters[path], redirect: map[string]string{}, members: map[string]bool{}, inter: interfaces}
-	if strings.HasSuffix(path, "/workqueue") {
-		for from, to := range renamed {
-			r.redirect[from] = ours + to
-		}
-		return r, nil
-	}
 	pkg, err := w.Import(r.adapter)
 	if err != nil {
 		return r, err

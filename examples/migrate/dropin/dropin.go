@@ -1,5 +1,5 @@
-// Package dropin is package before on Tarn's informer and queue: two calls are of another
-// package, and everything else is unchanged.
+// Package dropin is package before on Tarn's informer: one call is of another package, and everything
+// else is unchanged.
 package dropin
 
 import (
@@ -32,7 +32,7 @@ func Run(ctx context.Context, config *rest.Config, namespace string, out io.Writ
 	if err != nil {
 		return err
 	}
-	queue := clientgo.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	enqueue := func(obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			queue.Add(key)

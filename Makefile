@@ -85,8 +85,8 @@ bench: ## Tarn beside client-go, as one table
 
 .PHONY: bench-guard
 bench-guard: ## what the hot paths allocate, compared with internal/guard/baseline.txt
-	$(step) 'go run ./internal/guard'
-	@$(GO) run ./internal/guard
+	$(step) 'go test ./internal/guard -guard'
+	@$(GO) test -vet=off -count=1 ./internal/guard -guard
 
 # e2e/build is a separate module that compiles Kubernetes. The tests are compiled on all cores;
 # then two packages at a time run, each with its own control plane, the longest first. Most of

@@ -1,14 +1,12 @@
-package arch_test
+package arch
 
 import (
 	"os"
 	"testing"
-
-	"github.com/tarnproject/tarn/internal/arch"
 )
 
 func TestTheTreeKeepsItsRules(t *testing.T) {
-	found, err := arch.Check(os.DirFS("../.."))
+	found, err := Check(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package arch_test
+package arch
 
 import (
 	"flag"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/tarnproject/tarn/internal/arch"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the files in testdata expect")
@@ -23,7 +21,7 @@ func TestEachRuleFindsItsViolations(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no trees in testdata: %v", err)
 	}
-	broken := map[arch.Rule]bool{}
+	broken := map[Rule]bool{}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(path)
@@ -34,7 +32,7 @@ func TestEachRuleFindsItsViolations(t *testing.T) {
 			if !ok {
 				t.Fatal(`no "-- found --" line`)
 			}
-			found, err := arch.Check(tree(t, given))
+			found, err := Check(tree(t, given))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,9 +50,9 @@ func TestEachRuleFindsItsViolations(t *testing.T) {
 			}
 		})
 	}
-	all := []arch.Rule{
-		arch.Layers, arch.ThirdParty, arch.ClientGo, arch.Picture, arch.PackageComment,
-		arch.DocComment, arch.Name, arch.Sleep, arch.Length, arch.Semantics,
+	all := []Rule{
+		Layers, ThirdParty, ClientGo, Picture, PackageComment,
+		DocComment, Name, Sleep, Length, Semantics,
 	}
 	for _, rule := range all {
 		if !broken[rule] {
@@ -97,7 +95,7 @@ func TestATreeThatCannotBeReadIsAnErrorNotAVerdict(t *testing.T) {
 		"arch: go.mod has no module line":                        {"go.mod": {Data: []byte("go 1.26\n")}},
 		"arch: a/a.go:1:1: expected 'package', found notAClause": {"go.mod": {Data: []byte("module m\n")}, "a/a.go": {Data: []byte("notAClause\n")}},
 	} {
-		found, err := arch.Check(fsys)
+		found, err := Check(fsys)
 		if err == nil || !strings.Contains(err.Error(), want) || found != nil {
 			t.Errorf("Check = %v, %v; want %s", found, err, want)
 		}

@@ -1,15 +1,4 @@
-// Command guard compares what the hot paths allocate with a checked-in baseline, and fails if one
-// of them allocates over a tenth more.
-//
-//	go run ./internal/guard           compare
-//	go run ./internal/guard -update   write what is measured now into the baseline
-//
-// A line of baseline.txt is a package, one of its benchmarks, the number of iterations, and the
-// allocations and bytes of each iteration. A - instead of a number is not compared: where several
-// goroutines work, bytes depend on how they are scheduled. To guard another path, add a line with its package,
-// benchmark and iterations, and run -update. Time is not compared: it depends on the machine and on
-// what else runs there. Neither are instructions, because many virtual machines do not count them.
-package main
+package guard
 
 import (
 	"bytes"
@@ -23,11 +12,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 const (
 	module = "github.com/tarnproject/tarn"
-	file   = "internal/guard/baseline.txt"
+	file   = "baseline.txt"
 	more   = 1.1 // the factor above which a change fails
 	none   = "-" // what is not compared
 )
@@ -42,50 +32,44 @@ type path struct {
 	allocs, bytes  string
 }
 
-func main() {
-	update := flag.Bool("update", false, "write what is measured now into "+file)
-	flag.Parse()
-	if err := guard(*update); err != nil {
-		fmt.Fprintln(os.Stderr, "guard:", err)
-		os.Exit(1)
-	}
-}
+var (
+	enabled = flag.Bool("guard", false, "measure what the hot paths allocate")
+	update  = flag.Bool("update", false, "write what is measured now into baseline.txt")
+)
 
-func guard(update bool) error {
+func TestHotPathsAllocateNoMoreThanTheBaseline(t *testing.T) {
+	if !*enabled {
+		t.Skip("it compiles and runs benchmarks: make bench-guard")
+	}
 	paths, err := parse(baseline)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "guard")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+	dir := t.TempDir()
 	var text strings.Builder
-	var failed error
 	for _, p := range paths {
 		got, err := measure(dir, p)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		fmt.Fprintln(&text, got)
-		if update {
-			fmt.Println(got)
+		if *update {
+			t.Log(got)
 			continue
 		}
-		failed = errors.Join(failed, compare(p, "allocations", p.allocs, got.allocs), compare(p, "bytes", p.bytes, got.bytes))
+		if err := errors.Join(compare(t, p, "allocations", p.allocs, got.allocs), compare(t, p, "bytes", p.bytes, got.bytes)); err != nil {
+			t.Error(err)
+		}
 	}
-	if update {
-		return os.WriteFile(file, []byte(text.String()), 0o644)
+	if *update {
+		if err := os.WriteFile("baseline.txt", []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if failed == nil {
-		fmt.Printf("%d paths allocate no more than a tenth above the baseline\n", len(paths))
-	}
-	return failed
 }
 
 // compare returns an error if the second of two measurements is too high.
-func compare(p path, unit, was, now string) error {
+func compare(t *testing.T, p path, unit, was, now string) error {
 	if was == none {
 		return nil
 	}
@@ -102,7 +86,7 @@ func compare(p path, unit, was, now string) error {
 		return errors.New(text)
 	}
 	if more*after < before {
-		fmt.Println(text + ": lower it with -update")
+		t.Log(text + ": lower it with -update")
 	}
 	return nil
 }
@@ -152,7 +136,7 @@ func measure(dir string, p path) (path, error) {
 	}
 	cmd := exec.Command(name, "-test.run=^$", "-test.bench="+strings.Join(pattern, "/"), "-test.benchmem", "-test.cpu=2",
 		fmt.Sprintf("-test.benchtime=%dx", p.iterations))
-	cmd.Dir = filepath.FromSlash(p.pkg)
+	cmd.Dir = filepath.Join("..", "..", filepath.FromSlash(p.pkg))
 	out, err := run(cmd)
 	if err != nil {
 		return p, err

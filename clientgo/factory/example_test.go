@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
-	"github.com/tarnproject/tarn/internal/sample"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -33,34 +33,27 @@ func serving() (*apiserver.Server, func()) {
 	}
 }
 
-// A generated factory reads through Tarn's client: one more line for each type. Package sample is
-// what client-gen, informer-gen and lister-gen generate for a custom resource.
+// A generated factory reads through Tarn's client: one more line for each type. client-go's own factory is generated as
+// those of custom resources are.
 func ExampleFrom() {
 	server, stop := serving()
 	defer stop()
-	_ = server.Define(apiserver.Definition{Resource: foos})
-	clientset, err := sample.NewForConfig(server.MemoryConfig())
-	if err != nil {
-		panic(err)
-	}
-	web := &sample.Foo{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	if _, err := clientset.SamplecontrollerV1alpha1().Foos("default").Create(context.Background(), web, metav1.CreateOptions{}); err != nil {
-		panic(err)
-	}
+	_, _ = server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
 	client, err := wire.New(server.MemoryConfig(), wire.Options{})
 	if err != nil {
 		panic(err)
 	}
-	informers := sample.NewSharedInformerFactory(clientset, time.Minute)
-	informers.InformerFor(&sample.Foo{}, factory.From[sample.Interface](client, wire.Custom[*sample.Foo](foos), factory.Options{}))
+	generated := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(server.MemoryConfig()), time.Minute)
+	generated.InformerFor(&corev1.Pod{}, factory.From[kubernetes.Interface](client, wire.MustOf[*corev1.Pod](), factory.Options{}))
 
+	pods := generated.Core().V1().Pods()
 	ctx, cancel := context.WithCancel(context.Background())
-	informers.StartWithContext(ctx)
-	<-informers.Foos().Informer().HasSyncedChecker().Done()
-	list, err := informers.Foos().Lister().List(labels.Everything())
+	generated.StartWithContext(ctx)
+	<-pods.Informer().HasSyncedChecker().Done()
+	list, err := pods.Lister().List(labels.Everything())
 	fmt.Println(len(list), list[0].Name, err)
 	cancel()
-	informers.Shutdown()
+	generated.Shutdown()
 	// Output: 1 web <nil>
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/tarnproject/tarn/clientgo/factory/dynamicinformer"
 	"github.com/tarnproject/tarn/clientgo/factory/metadatainformer"
 	"github.com/tarnproject/tarn/e2e/patience"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 	"github.com/tarnproject/tarn/wire"
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/e2e/controlplane"
 	"github.com/tarnproject/tarn/e2e/patience"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 )
 
 // shared is the real control plane of this package's tests. Those that run in parallel do

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/tarnproject/tarn/clientgo"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 )
 
 // reconciler does what the sample's controller does, in the way of a controller-runtime

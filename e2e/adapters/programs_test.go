@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/tarnproject/tarn/e2e/patience"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 )
 
 // programs are the programs, without Tarn and with it.

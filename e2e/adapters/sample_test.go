@@ -16,7 +16,7 @@ import (
 
 	"github.com/tarnproject/tarn/clientgo/factory"
 	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/e2e/patience"
-	"github.com/tarnproject/tarn/internal/sample"
+	"github.com/tarnproject/tarn/e2e/sample"
 )
 
 // program is one that keeps a Deployment for each Foo of a namespace.

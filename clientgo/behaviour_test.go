@@ -56,89 +56,71 @@ func wantLines(t *testing.T, h *handler, want ...string) {
 	}
 }
 
-func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
-	for _, split := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newPodServer(true)
-			w.put("a1", false)
-			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: split})
-			h := listen(t, inf)
-			start(t, inf)
-			wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
-			w.put("a1", true)
-			if split {
-				wantLines(t, h, "ns1/a1: vanished 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
-			} else {
-				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000002-2222-4333-8444-555555555555@12 on node-0")
-			}
-		})
-	}
+func TestANewUIDIsAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPodServer(true)
+		w.put("a1", false)
+		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
+		h := listen(t, inf)
+		start(t, inf)
+		wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
+		w.put("a1", true)
+		wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000002-2222-4333-8444-555555555555@12 on node-0")
+	})
 }
 
-func TestARelistIsAnUpdateUnlessOnlyChangesAreTold(t *testing.T) {
-	for _, only := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newPodServer(false)
-			w.put("a1", false)
-			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{OnlyChanges: only})
-			h := listen(t, inf)
-			start(t, inf)
-			h.take()
-			w.expire(true)
-			<-time.After(time.Minute)
-			if only {
-				wantLines(t, h)
-			} else {
-				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@11 on node-2")
-			}
-			if w.lists() != 2 {
-				t.Errorf("%d lists, want 2", w.lists())
-			}
-		})
-	}
+func TestARelistIsAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPodServer(false)
+		w.put("a1", false)
+		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
+		h := listen(t, inf)
+		start(t, inf)
+		h.take()
+		w.expire(true)
+		<-time.After(time.Minute)
+		wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@11 on node-2")
+		if w.lists() != 2 {
+			t.Errorf("%d lists, want 2", w.lists())
+		}
+	})
 }
 
 func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
 	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
-	for _, survive := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newPodServer(true)
-			w.put("a1", false)
-			w.put("b1", false)
-			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SurvivePanics: survive})
-			var calls recording
-			reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-				calls.add("", "%s", obj.(*corev1.Pod).Name)
-				if obj.(*corev1.Pod).Name == "a1" {
-					panic("on purpose")
-				}
-			}}, cache.HandlerOptions{Logger: &klog.Logger{}})
-			if err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newPodServer(true)
+		w.put("a1", false)
+		w.put("b1", false)
+		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
+		var calls recording
+		reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+			calls.add("", "%s", obj.(*corev1.Pod).Name)
+			if obj.(*corev1.Pod).Name == "a1" {
+				panic("on purpose")
 			}
-			other := listen(t, inf)
-			start(t, inf)
-			if got := other.take(); len(got) != 2 || !other.reg.HasSynced() {
-				t.Errorf("the other handler received %q, synced %v", got, other.reg.HasSynced())
-			}
-			want := 1
-			if survive {
-				want = 2
-			}
-			if got := calls.take(); len(got) != want {
-				t.Errorf("survive %v: received %q at once, want %d", survive, got, want)
-			}
-			<-time.After(time.Second)
-			synctest.Wait()
-			if got := calls.take(); len(got) != 2-want {
-				t.Errorf("survive %v: received %q after a second, want %d", survive, got, 2-want)
-			}
-			if reg.HasSynced() != survive {
-				t.Errorf("survive %v: the handler's registration has synced: %v", survive, reg.HasSynced())
-			}
-		})
-	}
+		}}, cache.HandlerOptions{Logger: &klog.Logger{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := listen(t, inf)
+		start(t, inf)
+		if got := other.take(); len(got) != 2 || !other.reg.HasSynced() {
+			t.Errorf("the other handler received %q, synced %v", got, other.reg.HasSynced())
+		}
+		if got := calls.take(); len(got) != 1 {
+			t.Errorf("received %q at once, want one", got)
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if got := calls.take(); len(got) != 1 {
+			t.Errorf("received %q after a second, want one", got)
+		}
+		if reg.HasSynced() {
+			t.Error("the registration of a handler that panicked has synced")
+		}
+	})
 }
 
 type named struct{}

@@ -43,7 +43,7 @@ func newController(options cache.InformerOptions) (cache.Indexer, cache.Controll
 	inf := newInformer(options.ListerWatcher, options.ObjectType, cache.SharedIndexInformerOptions{
 		ResyncPeriod: options.ResyncPeriod, Indexers: options.Indexers,
 		Identifier: options.Identifier, InformerMetricsProvider: options.InformerMetricsProvider,
-	}, Behaviour{}, max(options.MinWatchTimeout, minWatchTimeout))
+	}, max(options.MinWatchTimeout, minWatchTimeout))
 	inf.transform, inf.everySync = options.Transform, true
 	reg := must(inf.AddEventHandlerWithOptions(options.Handler, cache.HandlerOptions{Logger: options.Logger}))
 	return inf.mirror, soleController{controller{inf}, reg}

@@ -11,8 +11,7 @@
 //   - [NewSharedIndexInformer]: an informer.Informer in verbatim mode. Handlers are subscriptions
 //     that receive every change, and its indexer is a view of its store.Store. [NewInformer] and
 //     its siblings are one with a single handler.
-//   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
-//     cache.ListerWatcher of a wire.Client.
+//   - [NewListWatch] makes a cache.ListerWatcher of a wire.Client.
 //
 // # Where the bytes come from
 //
@@ -27,8 +26,6 @@
 // is a cache.DeletedFinalStateUnknown, by value. A handler that panics ends the program unless
 // apimachinery's runtime.ReallyCrash is false.
 //
-// [Behaviour] turns on what the rest of Tarn does: a new UID is a deletion and an addition, relists
-// report changes only, backlogs are bounded, a panic costs one event, and objects share equal parts.
 // docs/clientgo-differences.md lists the remaining differences, and docs/clientgo-behaviours.md the
 // test for each of client-go's behaviours.
 package clientgo

@@ -3,7 +3,6 @@ package clientgo_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,64 +102,4 @@ func ExampleNewListWatch() {
 	defer run(informer)()
 	fmt.Println(informer.GetStore().ListKeys())
 	// Output: [shop/web]
-}
-
-func ExampleNewSharedIndexInformerWithBehaviour() {
-	server := newPodServer(true)
-	server.put("web-1", false)
-	informer := clientgo.NewSharedIndexInformerWithBehaviour(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: true})
-	calls := make(chan string)
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { calls <- "added " + string(obj.(*corev1.Pod).UID) },
-		DeleteFunc: func(obj any) { calls <- "deleted " + obj.(cache.DeletedFinalStateUnknown).Key },
-	})
-	defer run(informer)()
-	fmt.Println(<-calls)
-	server.put("web-1", true) // deleted and created again, seen as one event
-	fmt.Println(<-calls)
-	fmt.Println(<-calls)
-	// Output:
-	// added 00000001-2222-4333-8444-555555555555
-	// deleted ns1/web-1
-	// added 00000002-2222-4333-8444-555555555555
-}
-
-// A handler that falls far behind is called for the outcome of what happened meanwhile.
-func ExampleBehaviour_NewSharedIndexInformer() {
-	server := newPodServer(true)
-	server.put("web-1", false)
-	informer := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(server, &corev1.Pod{}, 0, cache.Indexers{})
-	const changes = 10_000
-	last := fmt.Sprint(11 + changes)
-	busy, done, calls := make(chan struct{}), make(chan struct{}), 0
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { <-busy },
-		UpdateFunc: func(_, obj any) {
-			if calls++; obj.(*corev1.Pod).ResourceVersion == last {
-				close(done)
-			}
-		},
-	})
-	defer run(informer)()
-	for i := range changes {
-		server.put("web-1", false)
-		for informer.GetStore().LastStoreSyncResourceVersion() != fmt.Sprint(12+i) {
-			runtime.Gosched() // the informer has it
-		}
-	}
-	close(busy)
-	<-done
-	fmt.Println(calls < changes/4)
-	// Output: true
-}
-
-func ExampleSourceOf() {
-	server := newPodServer(true)
-	server.put("web-1", false)
-	source := clientgo.SourceOf(server)
-	page, err := source.List(context.Background(), object.ListOptions{}, nil, printKey)
-	fmt.Println(page.Version, err)
-	// Output:
-	// ns1/web-1
-	// 11 <nil>
 }

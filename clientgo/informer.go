@@ -36,76 +36,22 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object
 // NewSharedIndexInformerWithOptions is client-go's constructor of that name. If [NewListWatch] made
 // lw, the informer reads through Tarn's client; otherwise through lw's List and Watch.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
-	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, options, Behaviour{})
-}
-
-// Behaviour is what an informer does better than client-go's, and therefore differently.
-// The zero Behaviour is client-go's.
-type Behaviour struct {
-	// SplitLives reports an object with a new UID under an old name as a deletion and an
-	// addition. Defaults to one Update.
-	SplitLives bool
-	// OnlyChanges does not report an object that a list or an event has with the UID and version
-	// that the store holds. Defaults to an Update.
-	OnlyChanges bool
-	// SurvivePanics skips the event on which a handler panics, continues with the next one at
-	// once, and lets the registration become synced. apimachinery's panic handlers log the
-	// panic. Defaults to client-go's behaviour: the program ends, or, if runtime.ReallyCrash is
-	// false, the handler pauses for a second.
-	SurvivePanics bool
-	// FoldBacklog bounds the backlog of a slow handler to some thousand changes, or a sixteenth
-	// of the number of objects if that is more. Beyond that, the changes of an object are folded
-	// into one: several updates into one update, from the first old object to the last new one;
-	// an addition and an update into an addition; an addition and a deletion into nothing. A
-	// deletion and an addition are both reported, or are one update if the UID is the same. A
-	// deletion is then a cache.DeletedFinalStateUnknown. Defaults to false: every change is
-	// reported, from a queue without a bound.
-	FoldBacklog bool
-	// ShareParts lets objects that Tarn's client decodes share parts with the same encoding, such
-	// as the containers of the pods of one template. That saves most of their memory and of
-	// the time to decode them. A handler or reader that writes to an object, or to a shallow
-	// copy of one, then changes other objects too; it may only write to a DeepCopy. The objects
-	// that a transform gets share nothing in any case. Defaults to false: as in client-go, no
-	// object shares a part with another.
-	ShareParts bool
-}
-
-// NewSharedIndexInformer is the function of that name with this behaviour, for code that takes
-// such a function, as controller-runtime's cache.Options does.
-func (b Behaviour) NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, cache.SharedIndexInformerOptions{
-		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
-	}, b)
-}
-
-// NewSharedIndexInformerWithBehaviour is [NewSharedIndexInformerWithOptions] with some of
-// client-go's behaviour improved.
-func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) cache.SharedIndexInformer {
-	return newSharedIndexInformer(lw, exampleObject, options, behaviour)
-}
-
-func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) *sharedInformer {
-	return newInformer(lw, exampleObject, options, behaviour, minWatchTimeout)
+	return newInformer(lw, exampleObject, options, minWatchTimeout)
 }
 
 // newInformer makes an informer whose watches last at least as long as a timeout says.
-func newInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour, timeout time.Duration) *sharedInformer {
+func newInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, timeout time.Duration) *sharedInformer {
 	inf := &sharedInformer{
 		lw:          lw,
 		example:     exampleObject,
 		description: options.ObjectDescription,
-		behaviour:   behaviour,
 		detector:    cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 		metrics:     metricsFor(options.Identifier, options.InformerMetricsProvider),
 		watched:     make(chan struct{}),
 		checkPeriod: options.ResyncPeriod,
 		period:      options.ResyncPeriod,
 	}
-	src := recordsOf(lw, exampleObject)
-	if !behaviour.ShareParts {
-		src = owned{src}
-	}
-	src = answered{transformed{src, func() cache.TransformFunc { return inf.transform }}, inf.noteWatch}
+	src := transformed{recordsOf(lw, exampleObject), func() cache.TransformFunc { return inf.transform }, inf.noteWatch}
 	refl := reflectorOptions(lw)
 	inf.name = callsite.Outside("github.com/tarnproject/tarn/clientgo")
 	refl.MinWatchTimeout = timeout
@@ -147,7 +93,6 @@ type sharedInformer struct {
 	lw          cache.ListerWatcher
 	example     runtime.Object
 	description string
-	behaviour   Behaviour
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
 	watched     chan struct{} // closed when the first watch has been answered, or it has stopped

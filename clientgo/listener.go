@@ -1,14 +1,12 @@
 package clientgo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -74,7 +72,7 @@ func (l *listener) subscribe(started bool) (err error) {
 		},
 	}, informer.SubOptions[record]{
 		Name:        l.name,
-		EveryChange: !l.inf.behaviour.FoldBacklog,
+		EveryChange: true,
 		FromNow:     !started,
 		OnPanic:     l.panicked,
 		OnSynced: func() {
@@ -89,10 +87,6 @@ func (l *listener) subscribe(started bool) (err error) {
 // call calls the handler. As in client-go a panic is a crash, which apimachinery logs with the
 // line that panicked; if the program survives it, the handler pauses for a second.
 func (l *listener) call(f func()) {
-	if l.inf.behaviour.SurvivePanics {
-		f()
-		return
-	}
 	panicked := true
 	defer func() {
 		if panicked && !utilruntime.ReallyCrash {
@@ -125,20 +119,6 @@ func (l *listener) vanished(last any) {
 
 func (l *listener) update(old, new any) {
 	l.initial = false
-	if b := &l.inf.behaviour; b.OnlyChanges || b.SplitLives {
-		was, err1 := meta.Accessor(old)
-		is, err2 := meta.Accessor(new)
-		if err1 == nil && err2 == nil && was.GetUID() != "" && is.GetUID() != "" {
-			switch same := was.GetUID() == is.GetUID(); {
-			case b.SplitLives && !same:
-				l.vanished(old)
-				l.handler.OnAdd(new, false)
-				return
-			case b.OnlyChanges && same && is.GetResourceVersion() == was.GetResourceVersion():
-				return
-			}
-		}
-	}
 	if l.syncing.Load() || !sameVersion(old, new) {
 		l.handler.OnUpdate(old, new)
 	}
@@ -152,16 +132,10 @@ func sameVersion(old, new any) bool {
 	return ok1 && ok2 && was.GetResourceVersion() == is.GetResourceVersion()
 }
 
-// panicked is called by the core when the handler has panicked: it ends the program, unless the
-// behaviour says that handlers survive.
+// panicked is called by the core when the handler has panicked: it ends the program.
 func (l *listener) panicked(e *informer.PanicError) {
-	if !l.inf.behaviour.SurvivePanics {
-		go panic(e.Value) // in a goroutine of its own, because the core survives the panic of a handler
-		select {}
-	}
-	for _, handle := range utilruntime.PanicHandlers {
-		handle(klog.NewContext(context.Background(), l.logger), e.Value)
-	}
+	go panic(e.Value) // in a goroutine of its own, because the core survives the panic of a handler
+	select {}
 }
 
 // AddEventHandler implements cache.SharedInformer.

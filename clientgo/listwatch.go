@@ -31,9 +31,8 @@ type ListWatchOptions struct {
 	// Tweak may change the options of each request before it is sent, as the
 	// tweakListOptions of generated informers do. Defaults to none.
 	Tweak func(*metav1.ListOptions)
-	// Source says how objects are requested and decoded. Its Hook runs after Tweak. Objects
-	// share parts only in an informer with [Behaviour].ShareParts. Defaults to the zero
-	// Options.
+	// Source says how objects are requested and decoded. Its Hook runs after Tweak. Objects share no part with
+	// each other. Defaults to the zero Options.
 	Source stream.Options
 }
 
@@ -100,7 +99,7 @@ func (lw *listWatch[T]) ListWithContext(ctx context.Context, opts metav1.ListOpt
 		Match:     object.Match(opts.ResourceVersionMatch),
 		Limit:     opts.Limit,
 		Continue:  opts.Continue,
-	}, unshared[T](nil), func(item object.Item[T]) error {
+	}, under[T](nil), func(item object.Item[T]) error {
 		if item.Err == nil {
 			objs = append(objs, item.Object)
 		}
@@ -148,7 +147,7 @@ func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 	if opts.TimeoutSeconds != nil {
 		wo.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	stream, err := lw.src.Watch(ctx, wo, unshared[T](nil))
+	stream, err := lw.src.Watch(ctx, wo, under[T](nil))
 	if err != nil {
 		return nil, err
 	}
@@ -264,13 +263,14 @@ func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, in 
 	return &recordStream[T]{Stream: stream, initial: opts.InitialEvents}, nil
 }
 
-// under returns the intake of the wire's source. It has the objects that a transform will
-// write to decoded without shared parts; see transformed.
+// under returns the intake of the wire's source. Programs that are written for client-go may write to an object, so objects
+// share no part with each other.
 func under[T runtime.Object](in *object.Intake[record]) *object.Intake[T] {
-	if in == nil {
-		return nil
+	out := object.Intake[T]{Unshared: true}
+	if in != nil {
+		out.Held = in.Held
 	}
-	return &object.Intake[T]{Held: in.Held, Unshared: in.Owned()}
+	return &out
 }
 
 func recordItem[T runtime.Object](item *object.Item[T]) object.Item[record] {

@@ -27,85 +27,77 @@ func (r *rig) replicas(t *testing.T, names ...string) {
 	}
 }
 
-// O01: with SetTransform a transform owns its object, by list and watch, in either encoding and
-// also where parts are shared.
+// O01: with SetTransform a transform owns its object, by list and watch, in either encoding.
 func TestO01_ATransformThatIsSetOwnsItsObject(t *testing.T) {
 	for _, encoding := range []wire.Encoding{wire.Protobuf, wire.JSON} {
-		for _, share := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v/share %v", encoding, share), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := newRig(t)
-					r.replicas(t, "web-0", "web-1", "web-2", "web-3", "web-4", "web-5")
-					lw, err := clientgo.NewListWatch(r.wire, wire.MustOf[*corev1.Pod]().Encoded(encoding), clientgo.ListWatchOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					inf := clientgo.NewSharedIndexInformerWithBehaviour(lw, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{ShareParts: share})
-					err = inf.SetTransform(func(obj any) (any, error) {
-						p := obj.(*corev1.Pod)
-						p.Spec.Containers[0].Image = "mirror/" + p.Spec.Containers[0].Image
-						delete(p.Annotations, "secret")
-						if p.Name == "nil" {
-							return nil, nil
-						}
-						return p, nil
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					start(t, inf)
-					<-time.After(time.Second)
-					r.replicas(t, "nil", "web-6", "web-7")
-					<-time.After(time.Second)
-					synctest.Wait()
-					if n := len(inf.GetStore().List()); n != 8 {
-						t.Errorf("%d pods", n)
-					}
-					for _, obj := range inf.GetStore().List() {
-						p := obj.(*corev1.Pod)
-						if got := fmt.Sprint(p.Spec.Containers[0].Image, p.Annotations); got != "mirror/nginxmap[team:y]" {
-							t.Errorf("%s: %s", p.Name, got)
-						}
-					}
-				})
-			})
-		}
-	}
-}
-
-// As with client-go, a handler that writes to an object changes no other, unless the program
-// has asked for shared parts.
-func TestHandlersGetObjectsThatShareNothingUnlessAskedFor(t *testing.T) {
-	for _, share := range []bool{false, true} {
-		t.Run(fmt.Sprintf("share %v", share), func(t *testing.T) {
+		t.Run(fmt.Sprint(encoding), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.replicas(t, "web-0", "web-1", "web-2", "web-3")
-				inf := clientgo.NewSharedIndexInformerWithBehaviour(r.sources(t)["wire"], &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{ShareParts: share})
-				start(t, inf)
-				<-time.After(time.Second)
-				r.replicas(t, "web-4", "web-5")
-				<-time.After(time.Second)
-				synctest.Wait()
-				containers := map[*corev1.Container]bool{}
-				for _, obj := range inf.GetStore().List() {
-					containers[&obj.(*corev1.Pod).Spec.Containers[0]] = true
-				}
-				if len(containers) == 6 == share {
-					t.Errorf("6 pods have %d containers between them", len(containers))
-				}
-				list, err := cache.ToListerWatcherWithContext(r.sources(t)["wire"]).ListWithContext(t.Context(), metav1.ListOptions{})
+				r.replicas(t, "web-0", "web-1", "web-2", "web-3", "web-4", "web-5")
+				lw, err := clientgo.NewListWatch(r.wire, wire.MustOf[*corev1.Pod]().Encoded(encoding), clientgo.ListWatchOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				clear(containers)
-				for _, item := range list.(*metav1.List).Items {
-					containers[&item.Object.(*corev1.Pod).Spec.Containers[0]] = true
+				inf := clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})
+				err = inf.SetTransform(func(obj any) (any, error) {
+					p := obj.(*corev1.Pod)
+					p.Spec.Containers[0].Image = "mirror/" + p.Spec.Containers[0].Image
+					delete(p.Annotations, "secret")
+					if p.Name == "nil" {
+						return nil, nil
+					}
+					return p, nil
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-				if len(containers) != 6 {
-					t.Errorf("6 pods of a List have %d containers between them", len(containers))
+				start(t, inf)
+				<-time.After(time.Second)
+				r.replicas(t, "nil", "web-6", "web-7")
+				<-time.After(time.Second)
+				synctest.Wait()
+				if n := len(inf.GetStore().List()); n != 8 {
+					t.Errorf("%d pods", n)
+				}
+				for _, obj := range inf.GetStore().List() {
+					p := obj.(*corev1.Pod)
+					if got := fmt.Sprint(p.Spec.Containers[0].Image, p.Annotations); got != "mirror/nginxmap[team:y]" {
+						t.Errorf("%s: %s", p.Name, got)
+					}
 				}
 			})
 		})
 	}
+}
+
+// As with client-go, a handler that writes to an object changes no other.
+func TestHandlersGetObjectsThatShareNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.replicas(t, "web-0", "web-1", "web-2", "web-3")
+		inf := clientgo.NewSharedIndexInformer(r.sources(t)["wire"], &corev1.Pod{}, 0, cache.Indexers{})
+		start(t, inf)
+		<-time.After(time.Second)
+		r.replicas(t, "web-4", "web-5")
+		<-time.After(time.Second)
+		synctest.Wait()
+		containers := map[*corev1.Container]bool{}
+		for _, obj := range inf.GetStore().List() {
+			containers[&obj.(*corev1.Pod).Spec.Containers[0]] = true
+		}
+		if len(containers) != 6 {
+			t.Errorf("6 pods have %d containers between them", len(containers))
+		}
+		list, err := cache.ToListerWatcherWithContext(r.sources(t)["wire"]).ListWithContext(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(containers)
+		for _, item := range list.(*metav1.List).Items {
+			containers[&item.Object.(*corev1.Pod).Spec.Containers[0]] = true
+		}
+		if len(containers) != 6 {
+			t.Errorf("6 pods of a List have %d containers between them", len(containers))
+		}
+	})
 }

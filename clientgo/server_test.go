@@ -1,7 +1,6 @@
 package clientgo_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -192,16 +191,5 @@ func TestTweakedListWatchesAskForWhatTheyAreToldTo(t *testing.T) {
 		if keys := inf.GetStore().ListKeys(); !slices.Equal(keys, []string{"shop/b", "shop/d"}) {
 			t.Errorf("held %q", keys)
 		}
-	})
-}
-
-func TestSourceOfAnswersAsAWireSourceDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.create(t, "a", nil)
-		src := clientgo.SourceOf(r.sources(t)["clientset"])
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		checkSource(ctx, t, src)
 	})
 }

@@ -24,36 +24,15 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// SourceOf makes a source for Tarn's reflectors and informers that calls the List and Watch of a
-// ListerWatcher. A streaming list is a call of Watch, unless
-// watchlist.DoesClientNotSupportWatchListSemantics says that the ListerWatcher does not support it.
-//
-// Objects are passed on as the ListerWatcher returns them. With a transform they belong to
-// the informer: the ListerWatcher must return objects that nothing else refers to, as
-// client-go's clients and fakes do.
-//
-// If the context ends before a List without a context returns, SourceOf does not wait for it, as
-// client-go does not. Its goroutine ends when it returns.
-func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
-	return &lwSource[runtime.Object]{
-		lw:   cache.ToListerWatcherWithContext(lw),
-		wrap: func(obj runtime.Object) runtime.Object { return obj },
-		uids: true,
-	}
-}
-
-// recordsOf returns the source of records for an informer or a reflector: Tarn's client if lw has
-// one, otherwise lw's List and Watch.
+// recordsOf returns the source of records for an informer: Tarn's client if lw has one, otherwise lw's List and Watch.
+// As in client-go, it does not wait for a List without a context that returns after its context has ended.
 func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	if w, ok := lw.(interface {
 		records() reflector.Source[record]
 	}); ok {
 		return w.records()
 	}
-	s := &lwSource[record]{
-		lw:   cache.ToListerWatcherWithContext(lw),
-		wrap: func(obj runtime.Object) record { return &box{obj} },
-	}
+	s := &lwSource{lw: cache.ToListerWatcherWithContext(lw)}
 	if expected != nil {
 		s.want = reflect.TypeOf(expected)
 		if u, ok := expected.(*unstructured.Unstructured); ok {
@@ -63,34 +42,20 @@ func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	return s
 }
 
-// owned is a source whose objects share no part with each other, with or without a transform.
-// Programs written for client-go may rely on it.
-type owned struct{ reflector.Source[record] }
-
-// List implements reflector.Source.
-func (s owned) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
-	return s.Source.List(ctx, opts, unshared(in), sink)
-}
-
-// Watch implements reflector.Source.
-func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
-	return s.Source.Watch(ctx, opts, unshared(in))
-}
-
 // transformed is a source whose objects go through a program's transform, which may rename them.
 // An object on which the transform fails is an item that cannot be read.
 type transformed struct {
 	reflector.Source[record]
 	transform func() cache.TransformFunc // returns nil for none
+	// answered is called when a watch has been answered. A streaming list that was refused does not count: a LIST and a
+	// watch follow.
+	answered func()
 }
 
 // List implements reflector.Source.
 func (s transformed) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 	f := s.transform()
-	if f == nil {
-		return s.Source.List(ctx, opts, in, sink)
-	}
-	return s.Source.List(ctx, opts, unshared(in), func(item object.Item[record]) error {
+	return s.Source.List(ctx, opts, in, func(item object.Item[record]) error {
 		transformItem(f, &item)
 		return sink(item)
 	})
@@ -98,15 +63,14 @@ func (s transformed) List(ctx context.Context, opts object.ListOptions, in *obje
 
 // Watch implements reflector.Source.
 func (s transformed) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
-	f := s.transform()
-	if f == nil {
-		return s.Source.Watch(ctx, opts, in)
+	stream, err := s.Source.Watch(ctx, opts, in)
+	if err == nil || !opts.InitialEvents {
+		s.answered()
 	}
-	stream, err := s.Source.Watch(ctx, opts, unshared(in))
-	if err != nil {
-		return nil, err
+	if f := s.transform(); err == nil && f != nil {
+		stream = transformedStream{stream, f}
 	}
-	return transformedStream{stream, f}, nil
+	return stream, err
 }
 
 // transformedStream is the stream of a transformed source.
@@ -128,7 +92,7 @@ func (s transformedStream) Next() ([]object.Event[record], error) {
 
 // transformItem transforms an item that is decoded. A panic of the transform is an error.
 func transformItem(f cache.TransformFunc, item *object.Item[record]) {
-	if item.Held || item.Err != nil {
+	if f == nil || item.Held || item.Err != nil {
 		return
 	}
 	defer func() {
@@ -148,46 +112,16 @@ func transformItem(f cache.TransformFunc, item *object.Item[record]) {
 	item.Key, item.Object.obj = key, obj
 }
 
-// answered is a source that calls note when a watch has been answered. A streaming list that was
-// refused does not count: a LIST and a watch follow.
-type answered struct {
-	reflector.Source[record]
-	note func()
-}
-
-// Watch implements reflector.Source.
-func (s answered) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
-	stream, err := s.Source.Watch(ctx, opts, in)
-	if err == nil || !opts.InitialEvents {
-		s.note()
-	}
-	return stream, err
-}
-
-// unshared returns an intake for objects that share nothing.
-func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
-	out := object.Intake[T]{Unshared: true}
-	if in != nil {
-		out = *in
-		out.Unshared = true
-	}
-	return &out
-}
-
-// lwSource is a reflector.Source over a ListerWatcher.
-type lwSource[T any] struct {
+// lwSource is a reflector.Source over a ListerWatcher. It passes no UIDs on. Without them the reflector and the store take no event
+// for an old one and no object for another one, as in client-go: fakes send any UID and version.
+type lwSource struct {
 	lw   cache.ListerWatcherWithContext
-	wrap func(runtime.Object) T
-	// uids passes the UIDs of objects on. Without them the reflector and the store take no event
-	// for an old one and no object for another one, as in client-go: fakes send any UID and
-	// version.
-	uids bool
 	want reflect.Type            // of the objects of events; nil for any
 	kind schema.GroupVersionKind // of unstructured ones; empty for any
 }
 
 // List implements reflector.Source.
-func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+func (s *lwSource) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 	list, err := s.list(ctx, metav1.ListOptions{
 		LabelSelector:        opts.Labels,
 		FieldSelector:        opts.Fields,
@@ -212,10 +146,7 @@ func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ *obje
 		if err != nil {
 			return fmt.Errorf("object has no meta: %w", err)
 		}
-		item := object.Item[T]{Key: metaKey(om), Version: object.Version(om.GetResourceVersion()), Value: object.Decoded(s.wrap(obj))}
-		if s.uids {
-			item.UID = om.GetUID()
-		}
+		item := object.Item[record]{Key: metaKey(om), Version: object.Version(om.GetResourceVersion()), Value: object.Decoded(&box{obj})}
 		return sink(item)
 	})
 	if err != nil {
@@ -229,7 +160,7 @@ func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ *obje
 }
 
 // list calls List and waits no longer than ctx lasts.
-func (s *lwSource[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+func (s *lwSource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	type result struct {
 		list   runtime.Object
 		err    error
@@ -260,7 +191,7 @@ func isTable(kind schema.GroupVersionKind) bool {
 }
 
 // Watch implements reflector.Source.
-func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[T]) (object.Stream[T], error) {
+func (s *lwSource) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[record]) (object.Stream[record], error) {
 	lo := metav1.ListOptions{
 		LabelSelector:        opts.Labels,
 		FieldSelector:        opts.Fields,
@@ -281,7 +212,7 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 		}
 		return nil, err
 	}
-	return &lwStream[T]{source: s, watch: w, initial: opts.InitialEvents, closed: make(chan struct{})}, nil
+	return &lwStream{source: s, watch: w, initial: opts.InitialEvents, closed: make(chan struct{})}, nil
 }
 
 // noStatus reports whether an error is not one that the API has sent.
@@ -297,11 +228,11 @@ func (e *noStreamError) Unwrap() error        { return e.cause }
 func (e *noStreamError) Is(target error) bool { return target == object.ErrCorrupt }
 
 // lwStream is an object.Stream of a watch.Interface.
-type lwStream[T any] struct {
-	source  *lwSource[T]
+type lwStream struct {
+	source  *lwSource
 	watch   watch.Interface
 	initial bool // the initial events are not over; the goroutine in Next writes to it
-	events  []object.Event[T]
+	events  []object.Event[record]
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -310,7 +241,7 @@ type lwStream[T any] struct {
 const maxEvents = 256
 
 // Next implements object.Stream.
-func (s *lwStream[T]) Next() ([]object.Event[T], error) {
+func (s *lwStream) Next() ([]object.Event[record], error) {
 	clear(s.events)
 	s.events = s.events[:0]
 	results := s.watch.ResultChan()
@@ -350,13 +281,13 @@ func ended(initial bool) error {
 }
 
 // add takes an event. As in client-go, one that cannot be understood is reported and left out.
-func (s *lwStream[T]) add(ev watch.Event) {
+func (s *lwStream) add(ev watch.Event) {
 	if ev.Type == watch.Error {
 		err := apierrors.FromObject(ev.Object)
 		if s.initial && noStatus(err) {
 			err = &noStreamError{err}
 		}
-		s.events = append(s.events, object.Event[T]{Err: &streamError{err}})
+		s.events = append(s.events, object.Event[record]{Err: &streamError{err}})
 		return
 	}
 	m, err := s.source.understand(ev.Object)
@@ -364,7 +295,7 @@ func (s *lwStream[T]) add(ev watch.Event) {
 		utilruntime.HandleErrorWithContext(context.Background(), err, "Unable to understand watch event", "type", ev.Type)
 		return
 	}
-	out := object.Event[T]{Item: object.Item[T]{Version: object.Version(m.GetResourceVersion())}}
+	out := object.Event[record]{Item: object.Item[record]{Version: object.Version(m.GetResourceVersion())}}
 	switch ev.Type {
 	case watch.Added:
 		out.Kind = object.Added
@@ -379,19 +310,16 @@ func (s *lwStream[T]) add(ev watch.Event) {
 		s.events = append(s.events, out)
 		return
 	default:
-		s.events = append(s.events, object.Event[T]{})
+		s.events = append(s.events, object.Event[record]{})
 		return
 	}
 	out.Item.Key = metaKey(m)
-	if s.source.uids {
-		out.Item.UID = m.GetUID()
-	}
-	out.Item.Value = object.Decoded(s.source.wrap(ev.Object))
+	out.Item.Value = object.Decoded(&box{ev.Object})
 	s.events = append(s.events, out)
 }
 
 // understand returns the metadata of an event's object if it is of the type expected.
-func (s *lwSource[T]) understand(obj runtime.Object) (metav1.Object, error) {
+func (s *lwSource) understand(obj runtime.Object) (metav1.Object, error) {
 	if s.want != nil && s.want != reflect.TypeOf(obj) {
 		return nil, fmt.Errorf("expected type %v, but watch event object had type %T", s.want, obj)
 	}
@@ -412,7 +340,7 @@ func (e *streamError) Error() string { return e.cause.Error() }
 func (e *streamError) Unwrap() error { return e.cause }
 
 // Close implements object.Stream.
-func (s *lwStream[T]) Close() error {
+func (s *lwStream) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
 		s.watch.Stop()

@@ -29,8 +29,6 @@ type Options struct {
 	Transform cache.TransformFunc
 	// Identifier names the informer in metrics. Defaults to none.
 	Identifier cache.InformerNameAndResource
-	// Behaviour is what the informer does better than client-go's. Defaults to nothing.
-	Behaviour clientgo.Behaviour
 }
 
 // From returns what the InformerFor of a generated factory takes: a function that makes an
@@ -94,11 +92,11 @@ func (o Options) informer(lw cache.ListerWatcher, example runtime.Object, resync
 	if o.Indexers == nil {
 		o.Indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
-	informer := clientgo.NewSharedIndexInformerWithBehaviour(lw, example, cache.SharedIndexInformerOptions{
+	informer := clientgo.NewSharedIndexInformerWithOptions(lw, example, cache.SharedIndexInformerOptions{
 		ResyncPeriod: resync,
 		Indexers:     o.Indexers,
 		Identifier:   o.Identifier,
-	}, o.Behaviour)
+	})
 	if o.Transform != nil {
 		_ = informer.SetTransform(o.Transform) // fails once it runs only
 	}

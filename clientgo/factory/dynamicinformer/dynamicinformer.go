@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
 	"github.com/tarnproject/tarn/wire"
@@ -36,11 +35,6 @@ type Option func(*fleet.Settings)
 // WithClient makes informers read by way of Tarn's wire instead of by the dynamic client,
 // which may then be nil.
 func WithClient(client *wire.Client) Option { return func(s *fleet.Settings) { s.Wire = client } }
-
-// WithBehaviour has informers do better than client-go's do.
-func WithBehaviour(behaviour clientgo.Behaviour) Option {
-	return func(s *fleet.Settings) { s.Behaviour = behaviour }
-}
 
 // NewDynamicSharedInformerFactory makes a factory for all namespaces.
 func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, options ...Option) DynamicSharedInformerFactory {

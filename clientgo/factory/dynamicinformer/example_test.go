@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory/dynamicinformer"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -69,7 +68,7 @@ func ExampleNewDynamicSharedInformerFactory() {
 	// db map[note:long]
 }
 
-// The options are Tarn's own: here the factory reads through Tarn's client, and needs no other.
+// The option is Tarn's own: here the factory reads through Tarn's client, and needs no other.
 func ExampleOption() {
 	server, stop := serving()
 	defer stop()
@@ -79,7 +78,6 @@ func ExampleOption() {
 	}
 	options := []dynamicinformer.Option{
 		dynamicinformer.WithClient(client),
-		dynamicinformer.WithBehaviour(clientgo.Behaviour{SplitLives: true}),
 	}
 	printPods(dynamicinformer.NewDynamicSharedInformerFactory(nil, time.Minute, options...))
 	// Unordered output:

@@ -70,12 +70,6 @@ func WithClient(client *wire.Client) SharedInformerOption {
 	return func(f *shared) { f.wire = client }
 }
 
-// WithBehaviour has informers do better than client-go's do. It is Tarn's own option.
-// Informers that a program makes itself are not affected.
-func WithBehaviour(behaviour clientgo.Behaviour) SharedInformerOption {
-	return func(f *shared) { f.behaviour = behaviour }
-}
-
 // NewSharedInformerFactory makes a factory for all namespaces.
 func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, defaultResync)
@@ -125,7 +119,6 @@ type shared struct {
 	resyncs   map[reflect.Type]time.Duration
 	transform cache.TransformFunc
 	name      *cache.InformerName
-	behaviour clientgo.Behaviour
 
 	fleet fleet.Fleet[reflect.Type]
 }
@@ -202,11 +195,11 @@ func (f own) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInfor
 		return f.shared.InformerFor(obj, newFunc)
 	}
 	return f.shared.InformerFor(obj, func(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return clientgo.NewSharedIndexInformerWithBehaviour(f.listWatch(k, obj), obj, cache.SharedIndexInformerOptions{
+		return clientgo.NewSharedIndexInformerWithOptions(f.listWatch(k, obj), obj, cache.SharedIndexInformerOptions{
 			ResyncPeriod: resync,
 			Indexers:     cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			Identifier:   f.name.WithResource(k.resource),
-		}, f.behaviour)
+		})
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory/informers"
 )
 
@@ -90,34 +89,6 @@ func TestAFactoryOverAFakeClientsetMirrorsIt(t *testing.T) {
 		}
 		if got := names(t, f); got != "shop/web" {
 			t.Errorf("the mirror has %s", got)
-		}
-		cancel()
-		f.Shutdown()
-	})
-}
-
-func TestTheBehaviourIsThatOfEveryInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clients := fake.NewClientset(pod("shop", "web"))
-		f := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithBehaviour(clientgo.Behaviour{OnlyChanges: true}))
-		updates := 0
-		_, err := f.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { updates++ }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		f.StartWithContext(ctx)
-		synctest.Wait() // until it watches: a fake has no history
-		for _, version := range []string{"1", "1", "2"} {
-			p := pod("shop", "web")
-			p.UID, p.ResourceVersion = "uid", version
-			if _, err := clients.CoreV1().Pods("shop").Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		if updates != 2 {
-			t.Errorf("told of %d updates, want 2: one of the three changes nothing", updates)
 		}
 		cancel()
 		f.Shutdown()

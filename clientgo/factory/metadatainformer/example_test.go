@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory/metadatainformer"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -69,8 +68,7 @@ func ExampleNewSharedInformerFactory() {
 	// db map[note:long]
 }
 
-// WithClient and WithBehaviour are Tarn's own options: here the factory reads through Tarn's client,
-// and needs no other.
+// WithClient is Tarn's own option: here the factory reads through Tarn's client, and needs no other.
 func ExampleNewSharedInformerFactoryWithOptions() {
 	server, stop := serving()
 	defer stop()
@@ -80,7 +78,6 @@ func ExampleNewSharedInformerFactoryWithOptions() {
 	}
 	options := []metadatainformer.SharedInformerOption{
 		metadatainformer.WithClient(client),
-		metadatainformer.WithBehaviour(clientgo.Behaviour{SplitLives: true}),
 		metadatainformer.WithTransform(func(obj any) (any, error) {
 			obj.(*metav1.PartialObjectMetadata).Annotations = nil
 			return obj, nil

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/metadata/metadatalister"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
 	"github.com/tarnproject/tarn/wire"
@@ -42,11 +41,6 @@ func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 // which may then be nil. It is Tarn's own option.
 func WithClient(client *wire.Client) SharedInformerOption {
 	return func(s *fleet.Settings) { s.Wire = client }
-}
-
-// WithBehaviour has informers do better than client-go's do. It is Tarn's own option.
-func WithBehaviour(behaviour clientgo.Behaviour) SharedInformerOption {
-	return func(s *fleet.Settings) { s.Behaviour = behaviour }
 }
 
 // NewSharedInformerFactory makes a factory for all namespaces.

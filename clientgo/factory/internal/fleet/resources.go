@@ -39,8 +39,6 @@ type Settings struct {
 	Wire *wire.Client
 	// Transform is that of all informers. Defaults to none.
 	Transform cache.TransformFunc
-	// Behaviour is that of all informers. Defaults to client-go's.
-	Behaviour clientgo.Behaviour
 }
 
 // Resources is a factory of informers by resource, whose objects all have one Go type. It
@@ -82,9 +80,9 @@ func (f *Resources) With(gvr schema.GroupVersionResource, indexers cache.Indexer
 		indexers = cache.Indexers{}
 	}
 	informer := f.fleet.Get(gvr, func() cache.SharedIndexInformer {
-		informer := clientgo.NewSharedIndexInformerWithBehaviour(f.listWatch(gvr), f.example, cache.SharedIndexInformerOptions{
+		informer := clientgo.NewSharedIndexInformerWithOptions(f.listWatch(gvr), f.example, cache.SharedIndexInformerOptions{
 			ResyncPeriod: f.resync, Indexers: indexers, ObjectDescription: gvr.String(),
-		}, f.settings.Behaviour)
+		})
 		if f.settings.Transform != nil {
 			_ = informer.SetTransform(f.settings.Transform) // fails only for one that runs
 		}

@@ -1,8 +1,6 @@
 package clientgo_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,67 +71,6 @@ func (g *gated) hold() (release func()) {
 		close(g.gate)
 		synctest.Wait()
 		g.gate = nil
-	}
-}
-
-func folding(t *testing.T, w *podServer) (cache.SharedIndexInformer, *gated) {
-	inf := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
-	g := &gated{t: t, known: map[string]string{}}
-	var err error
-	if g.reg, err = inf.AddEventHandler(g); err != nil {
-		t.Fatal(err)
-	}
-	return inf, g
-}
-
-// H02, H03: a handler that is held up is called for the outcome of what it missed, and knows in the
-// end what the store holds.
-func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
-	for seed := range uint64(3) {
-		synctest.Test(t, func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed, 13))
-			w := newPodServer(rnd.IntN(2) == 0)
-			inf, g := folding(t, w)
-			start(t, inf)
-			for range 2 {
-				release := g.hold()
-				w.put("held-0", false)
-				synctest.Wait() // it has taken what there was
-				before := g.calls
-				const changes = 20_000
-				for i := range changes {
-					name := fmt.Sprintf("pod-%d", rnd.IntN(5))
-					switch n := rnd.IntN(4000); {
-					case n == 0:
-						w.expire(true)
-						<-time.After(time.Minute)
-					case n < 1400 && w.has(name):
-						w.delete(name)
-					default:
-						w.put(name, n < 2000)
-					}
-					if i%100 == 0 {
-						synctest.Wait()
-					}
-				}
-				synctest.Wait()
-				release()
-				if calls := g.calls - before; calls > changes/4 {
-					t.Errorf("seed %d: it was called %d times for %d changes", seed, calls, changes)
-				}
-				state := map[string]string{}
-				for _, obj := range inf.GetStore().List() {
-					key, text := podLine(obj)
-					state[key] = text
-				}
-				if fmt.Sprint(state) != fmt.Sprint(g.known) {
-					t.Errorf("seed %d: it knows %v\nheld is %v", seed, g.known, state)
-				}
-			}
-		})
-		if t.Failed() {
-			return
-		}
 	}
 }
 

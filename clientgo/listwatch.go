@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -151,99 +150,65 @@ func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 	if err != nil {
 		return nil, err
 	}
-	w := &wireWatch[T]{stream: stream, empty: lw.empty, results: make(chan watch.Event), stopped: make(chan struct{})}
-	go w.run()
-	return w, nil
+	return watch.NewStreamWatcher(&decoder[T]{stream: stream, empty: lw.empty}, nil), nil // a decoder returns no error but io.EOF
 }
 
-// wireWatch is a watch.Interface of a stream. Its goroutine ends with the stream, or when
-// it is stopped.
-type wireWatch[T runtime.Object] struct {
-	stream  object.Stream[T]
-	empty   func() T
-	results chan watch.Event
-	stopped chan struct{}
-	once    sync.Once
+// decoder is a watch.Decoder of a stream.
+type decoder[T runtime.Object] struct {
+	stream object.Stream[T]
+	empty  func() T
+	events []object.Event[T] // received, and not returned yet
+	over   bool
 }
 
-// ResultChan implements watch.Interface.
-func (w *wireWatch[T]) ResultChan() <-chan watch.Event { return w.results }
+// Close implements watch.Decoder.
+func (d *decoder[T]) Close() { d.stream.Close() }
 
-// Stop implements watch.Interface.
-func (w *wireWatch[T]) Stop() {
-	w.once.Do(func() {
-		close(w.stopped)
-		w.stream.Close()
-	})
-}
-
-func (w *wireWatch[T]) run() {
-	defer close(w.results)
-	defer w.Stop()
-	for {
-		events, err := w.stream.Next()
-		if err != nil {
-			if err != io.EOF {
-				w.send(failed(err)) // dropped if the reader has stopped
+// Decode implements watch.Decoder. An error is an event, which is the last.
+func (d *decoder[T]) Decode() (watch.EventType, runtime.Object, error) {
+	for !d.over {
+		if len(d.events) == 0 {
+			var err error
+			if d.events, err = d.stream.Next(); err != nil && err != io.EOF {
+				d.events = []object.Event[T]{{Item: object.Item[T]{Err: err}}}
 			}
-			return
+			d.over = err == io.EOF
+			continue
 		}
-		for i := range events {
-			if ev, ok := w.event(&events[i]); ok && !w.send(ev) || events[i].Item.Err != nil {
-				return
+		ev := &d.events[0]
+		d.events, d.over = d.events[1:], ev.Item.Err != nil
+		switch {
+		case ev.Item.Err != nil:
+			return watch.Error, failed(ev.Item.Err), nil
+		case ev.Kind != 0:
+			return eventTypes[ev.Kind], ev.Item.Object, nil
+		case ev.Bookmark:
+			obj := d.empty()
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				return watch.Error, failed(err), nil
 			}
+			m.SetResourceVersion(string(ev.Item.Version))
+			if ev.InitialEnd {
+				m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+			}
+			return watch.Bookmark, obj, nil
+		case ev.Err != nil:
+			return watch.Error, failed(ev.Err), nil
 		}
 	}
-}
-
-func (w *wireWatch[T]) send(ev watch.Event) bool {
-	select {
-	case <-w.stopped:
-		return false
-	default:
-	}
-	select {
-	case w.results <- ev:
-		return true
-	case <-w.stopped:
-		return false
-	}
-}
-
-func (w *wireWatch[T]) event(ev *object.Event[T]) (watch.Event, bool) {
-	if ev.Item.Err != nil {
-		return failed(ev.Item.Err), true
-	}
-	switch {
-	case ev.Kind != 0:
-		return watch.Event{Type: eventTypes[ev.Kind], Object: ev.Item.Object}, true
-	case ev.Bookmark:
-		obj := w.empty()
-		m, err := meta.Accessor(obj)
-		if err != nil {
-			return failed(err), true
-		}
-		m.SetResourceVersion(string(ev.Item.Version))
-		if ev.InitialEnd {
-			m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		}
-		return watch.Event{Type: watch.Bookmark, Object: obj}, true
-	case ev.Err != nil:
-		return failed(ev.Err), true
-	}
-	return watch.Event{}, false
+	return "", nil, io.EOF
 }
 
 var eventTypes = [...]watch.EventType{object.Added: watch.Added, object.Updated: watch.Modified, object.Deleted: watch.Deleted}
 
-// failed returns the event for an error.
-func failed(err error) watch.Event {
-	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
-		st := api.Status()
-		return watch.Event{Type: watch.Error, Object: &st}
-	}
+// failed returns the object of an event for an error.
+func failed(err error) *metav1.Status {
 	st := apierrors.NewInternalError(err).Status()
-	return watch.Event{Type: watch.Error, Object: &st}
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		st = api.Status()
+	}
+	return &st
 }
 
 // wireRecords is the wire's source with its objects as records.

@@ -192,8 +192,7 @@ type Handler[T any] struct {
 }
 
 // Subscribe calls the handler for every existing object and then for every change. The calls come
-// from one goroutine, which Run starts and waits for. The error is [ErrStopped], or names an
-// option that T does not support.
+// from one goroutine, which Run starts and waits for. The error is [ErrStopped].
 func (inf *Informer[T]) Subscribe(h Handler[T], opts ...SubOptions[T]) (*Subscription, error) {
 	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
 		h.OnResync = func(obj T) { onUpdate(obj, obj) }
@@ -222,10 +221,7 @@ func last[T any](opts []SubOptions[T]) (only SubOptions[T]) {
 }
 
 func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T])) (*Subscription, error) {
-	s, err := inf.newSubscriber(opts, form)
-	if err != nil {
-		return nil, err
-	}
+	s := inf.newSubscriber(opts, form)
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if err := inf.admit(s); err != nil {
@@ -240,11 +236,7 @@ func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T]))
 }
 
 // newSubscriber makes a subscriber that has no cursor yet.
-func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[T])) (*subscriber[T], error) {
-	if opts.IgnoreStatusOnly && !hasGeneration[T]() {
-		var obj T
-		return nil, fmt.Errorf("informer %s: IgnoreStatusOnly needs Kubernetes metadata, which a %T does not have", inf.opts.Name, obj)
-	}
+func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[T])) *subscriber[T] {
 	if opts.Resync == 0 {
 		opts.Resync = inf.opts.Resync
 	}
@@ -253,14 +245,13 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 		onPanic = opts.OnPanic
 	}
 	s := &subscriber[T]{
-		events:   eventFilter[T]{statusOnly: opts.IgnoreStatusOnly},
 		period:   opts.Resync,
 		onSynced: opts.OnSynced,
 		reading:  opts.Reading,
 		report:   func(e *PanicError) { inf.guard("OnPanic", func() { onPanic(e) }) },
 	}
 	if filter := opts.Filter; filter != nil {
-		s.events.filter = func(obj T) (passes bool) {
+		s.events = func(obj T) (passes bool) {
 			defer func() {
 				if p := recover(); p != nil {
 					key, _ := inf.acc.Key(obj)
@@ -274,7 +265,7 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 	sub := newSubscription(opts.Name, &inf.log.seq)
 	sub.abandon = func() { inf.abandon(s) }
 	s.cursor = &cursor[T]{log: inf.log, sub: sub, every: opts.EveryChange, fromNow: opts.FromNow}
-	return s, nil
+	return s
 }
 
 // admit adds a subscriber to the log. inf.mu must be held.
@@ -301,17 +292,13 @@ func (inf *Informer[T]) abandon(s *subscriber[T]) {
 
 // Events yields every existing object and then every change, in order, until the context is done
 // or the informer stops. Each loop over it is a separate subscriber, which starts with the loop
-// and is removed when the loop ends. A slow loop is caught up like any other subscriber. The loop
-// panics if T does not support an option for which Subscribe returns an error.
+// and is removed when the loop ends. A slow loop is caught up like any other subscriber.
 func (inf *Informer[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
 	only := last(opts)
 	return func(yield func(Event[T]) bool) {
-		s, err := inf.newSubscriber(only, func(s *subscriber[T]) { s.toYield(yield) })
-		if err != nil {
-			panic(err) // T does not support an option
-		}
+		s := inf.newSubscriber(only, func(s *subscriber[T]) { s.toYield(yield) })
 		inf.mu.Lock()
-		err = inf.admit(s)
+		err := inf.admit(s)
 		inf.mu.Unlock()
 		if err != nil {
 			return

@@ -159,12 +159,6 @@ type SubOptions[T any] struct {
 	// reported. Defaults to all objects.
 	Filter func(T) bool
 
-	// IgnoreStatusOnly drops updates that leave generation, labels, annotations, finalizers,
-	// owners and deletion time unchanged. T must have Kubernetes metadata. Updates of objects
-	// without a generation, and updates across a rewind of the server's history (Rewound), are
-	// always delivered. Defaults to false.
-	IgnoreStatusOnly bool
-
 	// Resync is the period after which all objects are replayed, as updates without a change
 	// (Kind Synced); negative for never. A slow subscriber gets fewer replays. Defaults to
 	// Options.Resync.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
@@ -115,93 +113,6 @@ func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
 	})
 }
 
-func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
-	simtest.Each(t, func(t *testing.T, via simtest.Via) {
-		srv := simtest.Pods()
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 1 })
-		srv.Set("shop/plain")
-		inf := newInformer(t, srv.Source(via), podOptions{})
-		var d simtest.Recorder
-		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true})
-		start(t, inf)
-		synctest.Wait()
-		d.Take()
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })                        // 103
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                                          // 104
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })                    // 105
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })                  // 106
-		srv.Set("shop/a", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} })   // 107
-		srv.Set("shop/a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }) // 108
-		srv.Set("shop/a", func(p *corev1.Pod) {
-			p.Status.Phase = corev1.PodFailed
-			p.ManagedFields = []metav1.ManagedFieldsEntry{{}}
-		}) // 109
-		srv.Set("shop/plain", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }) // 110
-		synctest.Wait()
-		simtest.Want(t, "received", d.Take(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
-			"update shop/a@106>107", "update shop/a@107>108", "update shop/plain@102>110"})
-	})
-}
-
-func TestStatusOnlyUpdatesThatChangeWhatPassesTheFilterAreNotIgnored(t *testing.T) {
-	simtest.Each(t, func(t *testing.T, via simtest.Via) {
-		srv := simtest.Pods()
-		phase := func(to corev1.PodPhase) func(*corev1.Pod) {
-			return func(p *corev1.Pod) { p.Generation, p.Status.Phase = 1, to }
-		}
-		srv.Set("shop/a", phase(corev1.PodPending)) // 101
-		inf := newInformer(t, srv.Source(via), podOptions{})
-		var d simtest.Recorder
-		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true,
-			Filter: func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }})
-		start(t, inf)
-		synctest.Wait()
-		srv.Set("shop/a", phase(corev1.PodRunning))   // 102, enters
-		srv.Set("shop/a")                             // 103, not delivered
-		srv.Set("shop/a", phase(corev1.PodSucceeded)) // 104, leaves
-		synctest.Wait()
-		simtest.Want(t, "received", d.Take(), []string{"add shop/a@102", "delete shop/a@103"})
-	})
-}
-
-// A restored server may count another spec with the same generation.
-func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
-	simtest.Each(t, func(t *testing.T, via simtest.Via) {
-		srv := simtest.Pods()
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                           // 101
-		srv.Set("shop/first", func(p *corev1.Pod) { p.Generation, p.Labels = 1, nil })        // 102
-		srv.Set("shop/first", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }) // 103
-		inf := newInformer(t, srv.Source(via), podOptions{Log: 1})
-		var d, slow simtest.Recorder
-		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true})
-		start(t, inf)
-		synctest.Wait()
-		release := blockedUntil(t, inf, &slow, podSub{IgnoreStatusOnly: true})
-		synctest.Wait()
-		d.Take()
-		for i := range 3 { // the blocked one falls off the log
-			srv.Set("shop/first", func(p *corev1.Pod) { p.Generation = int64(i) + 2 }) // up to 106
-			synctest.Wait()
-		}
-		d.Take()
-		rewind(srv, 50, func(p *corev1.Pod) {
-			if p.Name == "a" {
-				p.Spec.NodeName = "another"
-			}
-		})
-		simtest.Advance(time.Hour)
-		simtest.Want(t, "received", d.Take(), []string{"update shop/a@101>50", "update shop/first@106>50"})
-		release()
-		synctest.Wait()
-		if got := slow.Take(); !slices.Contains(got, "update shop/a@101>50") {
-			t.Errorf("the slow one was told %q", got)
-		}
-		srv.Set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
-		synctest.Wait()
-		simtest.Want(t, "received for a status", d.Take(), nil)
-	})
-}
-
 func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
 	srv := simtest.Pods()
 	for name, opts := range map[string]podOptions{
@@ -223,15 +134,6 @@ func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
 	}
 	if _, err := informer.New(srv, object.Accessor[*corev1.Pod]{}, podOptions{}); err == nil {
 		t.Error("no accessor")
-	}
-	type plain struct{ name string }
-	acc := object.Keyed(func(p plain) object.Key { return object.Key{Name: p.name} })
-	inf, err := informer.New(reflector.SourceFuncs[plain]{}, acc, informer.Options[plain]{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inf.Subscribe(informer.Handler[plain]{}, informer.SubOptions[plain]{IgnoreStatusOnly: true}); err == nil {
-		t.Error("a generation of something without metadata")
 	}
 }
 

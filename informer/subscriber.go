@@ -175,7 +175,7 @@ func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) 
 			read.Value, read.Prior = s.read(c.Value), s.read(c.Prior)
 			c = &read
 		}
-		if s.events.open() {
+		if s.events == nil {
 			calls++
 			h.deliver(c, s.initial)
 		} else if e, ok := s.events.event(c, s.initial); ok {

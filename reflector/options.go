@@ -98,11 +98,6 @@ type Options[T any] struct {
 	// Backoff is how long to wait after failures. Defaults to the zero Backoff.
 	Backoff Backoff
 
-	// Delay returns how long to wait after a failure, in place of Backoff. A Retry-After of
-	// the server that is longer is honoured. Only the goroutine in Run or Step calls it.
-	// Defaults to none.
-	Delay func() time.Duration
-
 	// Budget bounds how many reflectors that share it list at the same time.
 	// Defaults to nil: no bound.
 	Budget *Budget

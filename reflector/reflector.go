@@ -95,7 +95,7 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 		shard:  opts.Selection.Shard,
 		wanted: opts.Selection.Shard,
 		target: opts.Selection.Shard,
-		delays: delays{Backoff: opts.Backoff, given: opts.Delay, rand: opts.Rand},
+		delays: delays{Backoff: opts.Backoff, rand: opts.Rand},
 		woken:  make(chan struct{}, 1),
 	}
 	r.now = Status{Name: opts.Name, Since: time.Now()}

@@ -275,26 +275,6 @@ func TestW22_WaitsDoubleAreRandomAndReset(t *testing.T) {
 	})
 }
 
-func TestW22_ADelayTakesThePlaceOfTheBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := newServer("a/x")
-		srv.OnList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
-			if n == 2 {
-				return object.Page{}, apierrors.NewTooManyRequests("later", 7), true
-			}
-			return object.Page{}, refused(), true
-		}
-		r := start(t, srv, plain(options{Delay: func() time.Duration { return 3 * time.Second }}))
-		for _, want := range []time.Duration{3 * time.Second, 7 * time.Second, 3 * time.Second} {
-			s := r.in(reflector.BackingOff)
-			if d := s.Until.Sub(s.Since); d != want {
-				t.Errorf("waits %v, want %v", d, want)
-			}
-			simtest.Advance(time.Until(s.Until))
-		}
-	})
-}
-
 func TestW22_WaitsAreSpreadOverTwiceTheirLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var least, most time.Duration = time.Hour, 0

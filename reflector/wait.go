@@ -47,17 +47,13 @@ func (b *backingOff[T]) leave() {}
 // delays computes the back-off delays.
 type delays struct {
 	Backoff
-	given func() time.Duration // Options.Delay
-	rand  func() float64
-	d     time.Duration // the last delay, without its random part
-	end   time.Time     // when the last delay ended
+	rand func() float64
+	d    time.Duration // the last delay, without its random part
+	end  time.Time     // when the last delay ended
 }
 
 // next returns how long to wait, given what the server asks for.
 func (b *delays) next(now time.Time, retryAfter time.Duration) time.Duration {
-	if b.given != nil {
-		return max(b.given(), retryAfter)
-	}
 	if b.d == 0 || now.Sub(b.end) >= b.ResetAfter {
 		b.d = b.Min
 	} else {

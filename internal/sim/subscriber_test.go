@@ -24,12 +24,11 @@ const (
 	batching         // gets many events at once
 	looping          // over Events
 	choosy           // has a filter
-	aloof            // does not care for the status
-	picky            // has a filter by the status, and does not care for it otherwise
+	picky            // has a filter by the status
 	tempers
 )
 
-var temperNames = [tempers]string{"fast", "slow", "blocked", "panicking", "selfless", "batching", "looping", "choosy", "aloof", "picky"}
+var temperNames = [tempers]string{"fast", "slow", "blocked", "panicking", "selfless", "batching", "looping", "choosy", "picky"}
 
 // subscriber receives changes from the informer.
 type subscriber struct {
@@ -56,7 +55,6 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 	}
 	name += " " + temperNames[s.temper]
 	s.view = sim.NewView(name, server, trace)
-	s.view.Spec = s.temper == aloof || s.temper == picky
 	trace.Add(name, "subscribes")
 	opts := informer.SubOptions[*sim.Thing]{Name: name}
 	if r.IntN(4) == 0 {
@@ -81,7 +79,6 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 		s.loop(inf, opts)
 	default:
 		opts.Filter = filters[s.temper]
-		opts.IgnoreStatusOnly = s.view.Spec
 		handle, err = inf.Subscribe(handler, opts)
 	}
 	s.handle.Store(handle)

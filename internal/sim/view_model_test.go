@@ -15,11 +15,6 @@ import (
 // or has otherwise, a version that goes back within one history. It may be used from any
 // goroutine.
 type View struct {
-	// Spec means that the subscriber does not receive changes of only the status, so that
-	// versions and statuses it has seen may be older than those it receives. It must be set
-	// before the first event.
-	Spec bool
-
 	name   string
 	server *Server
 	trace  *Trace
@@ -67,11 +62,11 @@ func (v *View) Update(old, t *Thing, resync bool) {
 	switch {
 	case held == nil:
 		v.wrong("update of %v, which it does not know", t)
-	case old == nil || !v.alike(held, old):
+	case old == nil || !held.same(old):
 		v.wrong("update from %v, but it knows %v", old, held)
 	case held.UID != t.UID:
 		v.wrong("update from %v to another object %v", held, t)
-	case resync && !v.alike(held, t):
+	case resync && !held.same(t):
 		v.wrong("resync of %v, but it knows %v", t, held)
 	case !resync:
 		// One that was caught up may receive an update without a change, if the object was deleted and
@@ -92,7 +87,7 @@ func (v *View) Delete(last *Thing, unknown bool) {
 		v.wrong("delete of %v, which it does not know", last)
 	case held.UID != last.UID:
 		v.wrong("delete of %v, but it knows %v", last, held)
-	case unknown && !v.alike(held, last):
+	case unknown && !held.same(last):
 		v.wrong("delete of unknown final state %v, but it last saw %v", last, held)
 	case !unknown && numberOf(last) < numberOf(held) &&
 		v.server.Existed(numberOf(held), held.History, v.server.Rewinds()):
@@ -103,14 +98,6 @@ func (v *View) Delete(last *Thing, unknown bool) {
 
 // Leave takes in that an object is no longer in the shard; last is its last known state.
 func (v *View) Leave(last *Thing) { v.Delete(last, true) }
-
-// alike reports whether two states look the same to the subscriber.
-func (v *View) alike(a, b *Thing) bool {
-	if !v.Spec {
-		return a.same(b)
-	}
-	return a.UID == b.UID && a.Generation == b.Generation && a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels)
-}
 
 // raise holds a state against the newest one seen of its key.
 func (v *View) raise(t *Thing, again bool) {
@@ -178,9 +165,6 @@ func (v *View) Compare(want map[object.Key]*Thing) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.Spec && maps.EqualFunc(v.has, want, v.alike) {
-		return nil
-	}
 	if err := Compare(v.has, want); err != nil {
 		return fmt.Errorf("%s: %w", v.name, err)
 	}

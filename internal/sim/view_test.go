@@ -71,19 +71,3 @@ func TestViewComparesWithAState(t *testing.T) {
 	v.Delete(c1, true)
 	expectError(t, v.Compare(server.State(everything)), "has nothing")
 }
-
-func TestViewOfTheSpecForgivesStatusesAndNothingElse(t *testing.T) {
-	server, a1, a2, _, _ := history()
-	v := sim.NewView("view", server, nil)
-	v.Spec = true
-	v.Add(a1)
-	v.Delete(a2, true) // a2 differs in its status only
-	if err := v.Err(); err != nil {
-		t.Error(err)
-	}
-	other := *a2
-	other.Labels = tier("b")
-	v.Add(a2)
-	v.Delete(&other, true)
-	expectError(t, v.Err(), "last saw")
-}

@@ -21,12 +21,6 @@ import (
 
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
-// The replicas of the Deployment when a ReplicaSet was scaled last, without and with the surge.
-const (
-	desiredAnnotation = "deployment.kubernetes.io/desired-replicas"
-	maxAnnotation     = "deployment.kubernetes.io/max-replicas"
-)
-
 func (w *Workloads) addDeployments() error {
 	return w.add("deployments", w.reconcileDeployment, tarn.For(w.deployments.Mirror), tarn.Owns(w.replicaSets.Mirror),
 		// Recreate waits until the last old pod has been deleted.
@@ -80,8 +74,8 @@ func (w *Workloads) reconcileDeployment(ctx context.Context, key tarn.Key) (tarn
 // of next.
 func (r *rollout) advance(ctx context.Context, next *appsv1.Deployment) error {
 	recreate := r.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
-	if r.Spec.Paused || !recreate && r.resized() {
-		return r.resize(ctx, recreate)
+	if r.Spec.Paused {
+		return r.hold(ctx)
 	}
 	if recreate {
 		if stopped, err := r.stopOld(ctx); err != nil || !stopped {
@@ -99,6 +93,28 @@ func (r *rollout) advance(ctx context.Context, next *appsv1.Deployment) error {
 		return err
 	}
 	return r.shrink(ctx, unavailable)
+}
+
+// hold keeps a paused rollout where it is. If the Deployment is scaled, its newest ReplicaSets are.
+func (r *rollout) hold(ctx context.Context) error {
+	all := r.all()
+	active := slices.DeleteFunc(slices.Clone(all), func(rs *appsv1.ReplicaSet) bool { return r.sizes[rs.Name] == 0 })
+	surge, _ := r.limits()
+	if len(active) < 2 { // no rollout
+		surge = 0
+	}
+	missing := max(r.size()-r.total(), min(0, r.size()+surge-r.total())) // negative for a surplus
+	if len(active) == 0 {
+		active = all[max(0, len(all)-1):]
+	}
+	for _, rs := range slices.Backward(active) {
+		size := max(0, r.sizes[rs.Name]+missing)
+		missing -= size - r.sizes[rs.Name]
+		if err := r.scale(ctx, rs, size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *rollout) size() int32 { return natural(r.Spec.Replicas, 1) }
@@ -141,14 +157,12 @@ func scaled(v *intstr.IntOrString, total int32, up bool) int32 {
 	return int32(n)
 }
 
-// scale sets the replicas of a ReplicaSet, and those of the Deployment in its annotations.
+// scale sets the replicas of a ReplicaSet.
 func (r *rollout) scale(ctx context.Context, rs *appsv1.ReplicaSet, size int32) error {
-	if r.sizes[rs.Name] == size && (size == 0 || annotated(rs, desiredAnnotation) == int64(r.size())) {
+	if r.sizes[rs.Name] == size {
 		return nil
 	}
-	_, err := r.replicaSets.client.Patch(ctx, keyOf(rs), wire.MergePatchOf(map[string]any{
-		"metadata": map[string]any{"annotations": r.withSize(nil)}, "spec": map[string]any{"replicas": size},
-	}))
+	_, err := r.replicaSets.client.Patch(ctx, keyOf(rs), wire.MergePatchOf(map[string]any{"spec": map[string]any{"replicas": size}}))
 	if err == nil {
 		r.sizes[rs.Name] = size
 	}
@@ -223,7 +237,7 @@ func (r *rollout) newReplicaSet(revision string) *appsv1.ReplicaSet {
 	template.Labels = with(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 	selector := r.Spec.Selector.DeepCopy()
 	selector.MatchLabels = with(selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
-	annotations := with(r.withSize(r.Annotations), revisionAnnotation, revision)
+	annotations := with(r.Annotations, revisionAnnotation, revision)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name + "-" + hash, Labels: template.Labels, Annotations: annotations},
@@ -238,11 +252,9 @@ func sameTemplate(of, want *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(of, want)
 }
 
-func revisionOf(rs *appsv1.ReplicaSet) int64 { return annotated(rs, revisionAnnotation) }
-
-// annotated returns the number in an annotation, or 0.
-func annotated(rs *appsv1.ReplicaSet, name string) int64 {
-	n, _ := strconv.ParseInt(rs.Annotations[name], 10, 64)
+// revisionOf returns the revision of a ReplicaSet, or 0.
+func revisionOf(rs *appsv1.ReplicaSet) int64 {
+	n, _ := strconv.ParseInt(rs.Annotations[revisionAnnotation], 10, 64)
 	return n
 }
 

@@ -23,8 +23,8 @@
 // # What runs
 //
 //   - Deployments: rolling updates with maxSurge and maxUnavailable, Recreate, revisions,
-//     rollback, pause, proportional scaling, progress deadline, history limit, and the conditions that kubectl
-//     rollout status and kubectl wait read.
+//     rollback, pause, progress deadline, history limit, and the conditions that kubectl rollout status and
+//     kubectl wait read.
 //   - ReplicaSets, StatefulSets (ordered and parallel, partitions, volume claims, revisions)
 //     and DaemonSets (rolling update, OnDelete, revisions).
 //   - Jobs: completions, parallelism, back-off limit, deadline, Indexed, suspend, TTL.
@@ -45,7 +45,8 @@
 //     pod share their fate.
 //   - Orphaned ReplicaSets and pods are not adopted, and those whose labels stop matching are
 //     not released: the controller reference decides.
-//   - Deployments have no condition ReplicaFailure.
+//   - Deployments have no condition ReplicaFailure. One that is scaled during its rollout does not
+//     keep the share of each template.
 //   - A PodDisruptionBudget with a percentage or maxUnavailable needs pods of ReplicaSets or
 //     StatefulSets. For pods of custom resources it has the reason SyncFailed; the real
 //     controller reads their subresource scale.

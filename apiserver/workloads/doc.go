@@ -29,7 +29,7 @@
 //     and DaemonSets (rolling update, OnDelete, revisions).
 //   - Jobs: completions, parallelism, back-off limit, deadline, Indexed, suspend, TTL.
 //     CronJobs: schedules with time zones, concurrency policies, deadlines, history limits.
-//   - Endpoints and EndpointSlices of Services with a selector. PersistentVolumeClaims become
+//   - EndpointSlices of Services with a selector. PersistentVolumeClaims become
 //     Bound.
 //   - Nodes: [Options.Nodes] of them are created, and those that a test creates become Ready
 //     too. PodDisruptionBudgets have a status, so that kubectl drain ends. Pods are evicted from nodes with a NoExecute taint, and deleted if their node does
@@ -58,9 +58,9 @@
 //     ignored by the scheduler.
 //   - A lost node is Unknown at once, instead of after 50 seconds. Pods without a toleration
 //     for it are evicted after the usual 300 seconds.
-//   - A Service has one EndpointSlice, for IPv4. No PersistentVolumes are created. There are no
-//     Leases of nodes, and no events: a CronJob that missed more than 100 times starts the last
-//     one without a warning.
+//   - A Service has one EndpointSlice, for IPv4, and no Endpoints, which Kubernetes has deprecated.
+//     No PersistentVolumes are created. There are no Leases of nodes, and no events: a CronJob that
+//     missed more than 100 times starts the last one without a warning.
 //   - Negative numbers of replicas, completions and the like count as 0. A real server rejects
 //     them, as this one does with apiserver.Options.Strict.
 //   - HorizontalPodAutoscalers, quotas and ReplicationControllers are not processed.

@@ -64,7 +64,6 @@ type Workloads struct {
 	pods         objects[*corev1.Pod]
 	claims       objects[*corev1.PersistentVolumeClaim]
 	services     objects[*corev1.Service]
-	endpoints    objects[*endpoints]
 	slices       objects[*discoveryv1.EndpointSlice]
 	deployments  objects[*appsv1.Deployment]
 	replicaSets  objects[*appsv1.ReplicaSet]
@@ -86,7 +85,7 @@ func New(cfg *rest.Config, opts Options) (*Workloads, error) {
 		return nil, fmt.Errorf("workloads: %w", err)
 	}
 	w.nodes, w.pods, w.claims = mirror[*corev1.Node](w, &err), mirror[*corev1.Pod](w, &err), mirror[*corev1.PersistentVolumeClaim](w, &err)
-	w.services, w.endpoints, w.slices = mirror[*corev1.Service](w, &err), mirror[*endpoints](w, &err), mirror[*discoveryv1.EndpointSlice](w, &err)
+	w.services, w.slices = mirror[*corev1.Service](w, &err), mirror[*discoveryv1.EndpointSlice](w, &err)
 	w.deployments, w.replicaSets = mirror[*appsv1.Deployment](w, &err), mirror[*appsv1.ReplicaSet](w, &err)
 	w.statefulSets, w.daemonSets, w.revisions = mirror[*appsv1.StatefulSet](w, &err), mirror[*appsv1.DaemonSet](w, &err), mirror[*appsv1.ControllerRevision](w, &err)
 	w.jobs, w.cronJobs, w.budgets = mirror[*batchv1.Job](w, &err), mirror[*batchv1.CronJob](w, &err), mirror[*policyv1.PodDisruptionBudget](w, &err)

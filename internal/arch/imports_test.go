@@ -110,7 +110,6 @@ var light = map[string]bool{
 	"k8s.io/apiserver/pkg/authentication/serviceaccount":       true,
 	"k8s.io/apiserver/pkg/endpoints/deprecation":               true,
 	"k8s.io/apiserver/pkg/util/responsewriter":                 true,
-	"k8s.io/apiserver/pkg/endpoints/request":                   true,
 }
 
 // row returns the folder of the table that dir belongs to.

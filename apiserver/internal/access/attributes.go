@@ -8,8 +8,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Attributes is what a request does, as far as RBAC rules see it.
@@ -18,25 +17,31 @@ type Attributes struct {
 	Path                                                string // of a request outside of the API; resource is "" then
 }
 
-// paths parses paths as kube-apiserver does.
-var paths = apirequest.RequestInfoFactory{
-	APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
-}
-
-// InfoOf parses the path and the verb of a request.
-func InfoOf(req *http.Request) *apirequest.RequestInfo {
-	info, err := paths.NewRequestInfo(req)
-	info.IsResourceRequest = info.IsResourceRequest && err == nil // the deprecated path /watch may lack a resource
-	return info
-}
-
 // AttributesOf returns the attributes of a request, whether its resource is served or not.
 func AttributesOf(req *http.Request) Attributes {
-	info := InfoOf(req)
-	if !info.IsResourceRequest {
-		return Attributes{Verb: strings.ToLower(req.Method), Path: info.Path}
+	path, ok := SplitPath(req.URL.Path)
+	if !ok {
+		return Attributes{Verb: strings.ToLower(req.Method), Path: req.URL.Path}
 	}
-	return Attributes{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, subresource: info.Subresource, namespace: info.Namespace, Name: info.Name}
+	a := Attributes{Group: path.GV.Group, namespace: path.Namespace, Resource: path.Parts[0]}
+	if len(path.Parts) > 1 {
+		a.Name = path.Parts[1]
+	}
+	if a.Resource == "namespaces" && path.Namespace == "" {
+		a.namespace = a.Name // roles in a namespace apply to the namespace itself
+	}
+	if len(path.Parts) > 2 {
+		a.subresource = path.Parts[2]
+	}
+	if a.Verb = path.Verb(req); path.Watch {
+		a.subresource = ""
+	}
+	if a.Name == "" && (a.Verb == "list" || a.Verb == "watch" || a.Verb == "deletecollection") {
+		if sel, err := fields.ParseSelector(req.URL.Query().Get("fieldSelector")); err == nil {
+			a.Name, _ = sel.RequiresExactMatch("metadata.name")
+		}
+	}
+	return a
 }
 
 // ofReview returns the attributes that an access review asks about.

@@ -53,26 +53,26 @@ func (r *Request) Manager() string {
 
 // Parse parses the path of a resource request.
 func Parse(req *http.Request, catalog *kinds.Catalog) (*Request, error) {
-	info := access.InfoOf(req)
-	parts := info.Parts
-	if !info.IsResourceRequest || info.Verb == "proxy" || len(parts) > 3 || slices.Contains(parts, "") {
+	path, ok := access.SplitPath(req.URL.Path)
+	parts := path.Parts
+	if !ok || len(parts) > 3 || slices.Contains(parts, "") {
 		return nil, apierror.NotServed()
 	}
-	r := &Request{Request: req, Verb: info.Verb, Namespace: info.Namespace, Subresource: info.Subresource}
+	r := &Request{Request: req, Namespace: path.Namespace}
 	var err error
-	if r.Kind, err = catalog.Get(schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: parts[0]}); err != nil {
+	if r.Kind, err = catalog.Get(path.GV.WithResource(parts[0])); err != nil {
 		return nil, err
 	}
 	if len(parts) > 1 {
-		r.Name = parts[1] // that of a list is from its field selector
+		r.Name = parts[1]
 	}
-	if parts[0] == "namespaces" && r.Name == r.Namespace {
-		r.Namespace = "" // the path of the namespace itself
+	if len(parts) > 2 {
+		r.Subresource = parts[2]
 	}
 	if r.Namespace != "" && !r.Kind.Namespaced || r.Kind.Namespaced && r.Namespace == "" && r.Name != "" {
 		return nil, apierror.NotServed()
 	}
-	if !r.allowsVerb() {
+	if r.Verb = path.Verb(req); !r.allowsVerb() {
 		return nil, apierror.NotAllowed()
 	}
 	if r.Subresource == "" && !slices.Contains(r.Kind.Verbs(), r.Verb) {

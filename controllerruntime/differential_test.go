@@ -25,6 +25,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controllerruntime"
+	"github.com/tarnproject/tarn/internal/testkit"
 )
 
 // random makes options, objects and reads.
@@ -246,7 +247,7 @@ func compareCaches(t *testing.T, server *apiserver.Server, r random) {
 	}
 	for range 15 {
 		write()
-		time.Sleep(time.Second)
+		testkit.Advance(time.Second)
 		for range 4 {
 			as, gvk := r.IntN(representations), pick(r, configMaps, configMaps, corev1.SchemeGroupVersion.WithKind("Namespace"))
 			both.get(t, as, gvk, client.ObjectKey{Namespace: pick(r, "a", "b", "c", "d"), Name: pick(r, "n0", "n1", "n2", "a")}, pick[client.GetOption](r, &client.GetOptions{}, client.UnsafeDisableDeepCopy))

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/testkit"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -113,14 +114,14 @@ func TestChangesAreSyncedWithinASecond(t *testing.T) {
 		before := d.count()
 		for range 100 { // in ten seconds
 			m.churn()
-			time.Sleep(100 * time.Millisecond)
+			testkit.Advance(100 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		testkit.Advance(time.Second)
 		if n := d.count() - before; n < 9 || n > 12 {
 			t.Errorf("%d syncs in 11 seconds", n)
 		}
 		quiet := d.count()
-		time.Sleep(time.Minute)
+		testkit.Advance(time.Minute)
 		if n := d.count(); n != quiet {
 			t.Errorf("%d syncs without a change", n-quiet)
 		}
@@ -202,7 +203,7 @@ func TestJ06_WhatMustNotBeWrittenIsDeleted(t *testing.T) {
 		m.mu.Unlock()
 		m.churn()
 		eventually(t, "stopped", func() bool { return errors.Is(m.rec.Status().Cause, reason) })
-		time.Sleep(10 * time.Minute)
+		testkit.Advance(10 * time.Minute)
 		if paths := segmentsOf(t, dir); len(paths) > 0 {
 			t.Errorf("%v are left", paths)
 		}

@@ -207,7 +207,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if is() {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		testkit.Advance(time.Millisecond)
 	}
 	t.Fatalf("not after 100 s: %s", what)
 }

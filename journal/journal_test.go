@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/internal/soak"
+	"github.com/tarnproject/tarn/internal/testkit"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -29,7 +30,7 @@ func TestWhatIsLoadedAfterAStopIsTheLastState(t *testing.T) {
 					if m.rand.IntN(10) == 0 {
 						m.list(m.rand.IntN(12))
 					}
-					time.Sleep(time.Duration(m.rand.IntN(300)) * time.Millisecond)
+					testkit.Advance(time.Duration(m.rand.IntN(300)) * time.Millisecond)
 				}
 				stop()
 				got, st, err := load(j.Log("things"), want)
@@ -70,7 +71,7 @@ func TestJ01_KilledAtAnyByte(t *testing.T) {
 					stop()
 					stop = m.run()
 				}
-				time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+				testkit.Advance(time.Duration(r.IntN(200)) * time.Millisecond)
 				if d.failure() != nil {
 					break
 				}
@@ -327,7 +328,7 @@ func TestSegmentsThatAreTooOldAreDeleted(t *testing.T) {
 			t.Errorf("segments %v", paths)
 		}
 		before := m.rec.Status().States
-		time.Sleep(20 * time.Minute)
+		testkit.Advance(20 * time.Minute)
 		if now := m.rec.Status().States; now != before+1 {
 			t.Errorf("%d states were written; a quarter of the age should begin another", now-before)
 		}
@@ -347,7 +348,7 @@ func TestALongSegmentIsFollowedByAnother(t *testing.T) {
 		eventually(t, "writing", writes(m))
 		for m.rec.Status().States == 1 {
 			m.list(1000)
-			time.Sleep(time.Second)
+			testkit.Advance(time.Second)
 		}
 		stop()
 		if got, _, err := load(j.Log("things"), want); err != nil || !got.equal(m.now()) {

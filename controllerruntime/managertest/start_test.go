@@ -25,6 +25,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controllerruntime"
 	"github.com/tarnproject/tarn/controllerruntime/managertest"
+	"github.com/tarnproject/tarn/internal/testkit"
 	"github.com/tarnproject/tarn/tarntest"
 )
 
@@ -98,7 +99,7 @@ func TestAManagerRunsInVirtualTimeWithFaults(t *testing.T) {
 				if err := env.Client().Create(t.Context(), namespace("shop")); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(5 * time.Minute)
+				testkit.Advance(5 * time.Minute)
 				if !greeted(t, env) {
 					t.Error("the namespace has no greeting")
 				}
@@ -170,7 +171,7 @@ func TestAManagerHasTheRulesOfItsManifest(t *testing.T) {
 		if err := env.Client().Create(t.Context(), namespace("shop")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		testkit.Advance(time.Minute)
 		if !greeted(t, env) {
 			t.Error("the namespace has no greeting")
 		}
@@ -229,7 +230,7 @@ var mistakes = map[string]struct {
 	"a rule is missing": {func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			withRules(t, "get", "list", "watch")
-			time.Sleep(time.Minute)
+			testkit.Advance(time.Minute)
 		})
 	}, `cannot create resource "configmaps"`},
 	"no manager": {func(t *testing.T) { managertest.Start(t, managertest.Options{}) }, "Options.Manager is required"},

@@ -13,9 +13,9 @@ import (
 const specification = "docs/semantics.md"
 
 var (
-	caseID     = regexp.MustCompile(`\b[LWQSHKORPTEC][0-9]{2}\b`)
+	caseID     = regexp.MustCompile(`\b[LWQSHKORPTECJ][0-9]{2}\b`)
 	caseRow    = regexp.MustCompile(`(?m)^\| ([A-Z][0-9]{2}) \|`)
-	testedCase = regexp.MustCompile(`^(?:Test|Fuzz)([LWQSHKORPTEC][0-9]{2})+_`)
+	testedCase = regexp.MustCompile(`^(?:Test|Fuzz)([LWQSHKORPTECJ][0-9]{2})+_`)
 	testedID   = regexp.MustCompile(`[A-Z][0-9]{2}`)
 )
 

@@ -1,8 +1,11 @@
-// Package testkit has what the tests of several packages share: values that cannot fail, and pods. Only tests
-// import it.
+// Package testkit has what the tests of several packages share: values that cannot fail, pods, and virtual time. Only
+// tests import it.
 package testkit
 
 import (
+	"testing/synctest"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -39,4 +42,10 @@ func Labeled(pairs ...string) func(*corev1.Pod) {
 // OnNode sets the node.
 func OnNode(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
+}
+
+// Advance lets virtual time pass, and waits until every goroutine of the bubble is blocked.
+func Advance(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }

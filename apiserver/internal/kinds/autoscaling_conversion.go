@@ -217,8 +217,7 @@ func convertMetrics[To, From any](from []From, source func(name string, source m
 	return to
 }
 
-// TreeOf returns a part of an object of a built-in kind as a tree, and FromFields sets the fields of such a part
-// that a tree has.
+// TreeOf returns a part of an object of a built-in kind as a tree.
 func TreeOf(part any) map[string]any {
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
 	if err != nil {
@@ -227,6 +226,7 @@ func TreeOf(part any) map[string]any {
 	return tree
 }
 
+// FromFields sets the fields of a part of an object of a built-in kind that a tree has.
 func FromFields(tree map[string]any, part any) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, part); err != nil {
 		panic("apiserver: " + err.Error())

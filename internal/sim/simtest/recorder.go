@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/testkit"
 )
 
 // Recorder records lines. The zero Recorder is empty. Its methods may be called from any
@@ -63,6 +63,5 @@ func Want[V any](t testing.TB, what string, got, want V) {
 
 // Advance lets virtual time pass, and waits until every goroutine of the bubble is blocked.
 func Advance(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
+	testkit.Advance(d)
 }

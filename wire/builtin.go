@@ -84,6 +84,7 @@ var builtinParts = []string{
 	"apps/v1beta2.Scale",
 	"authentication/v1.TokenRequest",
 	"autoscaling/v1.Scale",
+	"core/v1.PodStatusResult",
 	"core/v1.RangeAllocation",
 	"extensions/v1beta1.Scale",
 	"policy/v1.Eviction",

@@ -1,13 +1,15 @@
 // Package journal keeps on disk what mirrors have received, so that a process that starts again continues where the
 // last one ended instead of listing everything. tarn.WithJournal is how programs use it.
 //
-// There are four nouns:
+// There are five nouns:
 //
 //   - [Journal] is a folder, with a lock, a bound on its size and one on its age. It belongs to one process at a time.
 //   - [Log] is the part of it that belongs to one mirror: a folder with segments.
 //   - A segment is a file. It begins with a whole state and has every change after that, so the last segment that is
 //     whole is enough to start from, and old ones are deleted as files. docs/journal.md describes the format.
 //   - [Recorder] writes the log of a mirror, in the background.
+//   - [Recording] writes one file with what several mirrors received and what controllers did, to look at later. [Events]
+//     reads it, and the segments of a journal.
 //
 // # Guarantees
 //

@@ -16,6 +16,8 @@ const (
 	objectsRecord    byte = 'O' // some objects of the whole state
 	stateRecord      byte = 'S' // the end of the whole state, with its marks
 	batchRecord      byte = 'B' // one batch of changes, with its marks
+	mirrorRecord     byte = 'M' // of which mirror of a recording the next records are
+	activityRecord   byte = 'A' // what a controller did, as JSON
 )
 
 // maxObject bounds the encoding of one object, as that of a frame of the API.

@@ -261,14 +261,6 @@ func (r *reader) read(each func(*Entry)) (State, error) {
 	var st State
 	whole := false
 	marks := map[string]int{}
-	entries := func(n int) {
-		for ; !r.d.bad && (n > 0 || n < 0 && len(r.d.data) > 0); n-- {
-			var e Entry
-			if r.d.entry(&e); !r.d.bad {
-				each(&e)
-			}
-		}
-	}
 	for {
 		record, err := r.next()
 		if err != nil && err != io.EOF {
@@ -285,19 +277,29 @@ func (r *reader) read(each func(*Entry)) (State, error) {
 		case kind == dictionaryRecord:
 			r.d.dictionary()
 		case kind == objectsRecord && !whole:
-			entries(-1)
+			r.entries(-1, each)
 		case kind == stateRecord && !whole:
 			st.reached(r.d.moment(), marks)
 			whole = true
 		case kind == batchRecord && whole:
 			m := r.d.moment()
-			entries(r.d.number())
+			r.entries(r.d.number(), each)
 			st.reached(m, marks)
 		default:
 			r.d.fail()
 		}
 		if r.d.bad {
 			return State{}, fmt.Errorf("%w, although its checksum is right: %w", errRecord, ErrDamaged)
+		}
+	}
+}
+
+// entries reads n entries of the record, or all if n is negative.
+func (r *reader) entries(n int, each func(*Entry)) {
+	for ; !r.d.bad && (n > 0 || n < 0 && len(r.d.data) > 0); n-- {
+		var e Entry
+		if r.d.entry(&e); !r.d.bad {
+			each(&e)
 		}
 	}
 }

@@ -169,6 +169,13 @@ func (n *notes[K]) wrote(key K, writes []write) {
 	}
 }
 
+// unsettled returns the writes of earlier reconciles that caches may not have. A cache that lacks none of
+// them now may lack one later, as an older state may come after a deletion.
+func (n *notes[K]) unsettled(key K) (writes []write) {
+	n.look(key, func(e *note) { writes = slices.Clone(e.writes) })
+	return writes
+}
+
 // missing returns an error if a cache lacks a write of an earlier reconcile.
 func (n *notes[K]) missing(key K) (err error) {
 	n.look(key, func(e *note) {

@@ -10,7 +10,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// scope is the context of one reconcile. It collects its writes and what it logs.
+// scope is the context of one reconcile. It collects its writes, after those of earlier reconciles that are not
+// settled, and what it logs.
 type scope[K comparable] struct {
 	context.Context
 	log     *slog.Logger
@@ -64,7 +65,7 @@ func (s *scope[K]) wrote(w write) {
 	s.writes = append(s.writes, w)
 }
 
-// madeWrites returns the writes so far. Only wrote appends to them.
+// madeWrites returns the writes so far, and those of earlier reconciles that were not settled when it began. Only wrote appends to them.
 func (s *scope[K]) madeWrites() []write {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,6 +89,47 @@ func TestR03_AReconcileWithoutAStaleCacheEndsTheHold(t *testing.T) {
 
 // After a deletion the cache has no object, and may still receive an older state of it. The key that deleted it is
 // then held, however many reconciles it had in between.
+// An older state may also come after the check before a reconcile.
+func TestR01_AnObjectThatAnEarlierReconcileDeletedIsNotListedWhenItAppearsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
+		inf := newInformer("pods", srv)
+		pods := controller.Track(inf)
+		reconciles, appeared := 0, make(chan struct{})
+		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+			if reconciles++; reconciles == 1 {
+				return result{}, pods.Delete(ctx, object.RawKey("shop/a"), func(context.Context) (object.Deletion, error) {
+					return object.Deletion{UID: "u101"}, nil // the mirror has not shown it yet
+				})
+			}
+			if reconciles == 2 {
+				<-appeared
+			}
+			snap, err := pods.Snapshot(ctx)
+			if err != nil {
+				return result{}, err
+			}
+			defer snap.Release()
+			simtest.Want(t, "objects", snap.Len(), 0)
+			return result{}, nil
+		}, controller.Options[string]{})
+		start(t, c, inf)
+		synctest.Wait()
+		for range 2 {
+			keys <- "k"
+			synctest.Wait()
+		}
+		srv.Set("shop/a") // its UID is u101
+		synctest.Wait()
+		close(appeared)
+		synctest.Wait()
+		simtest.Want(t, "held", len(c.Status().HeldKeys), 1)
+		srv.Delete("shop/a")
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "held", len(c.Status().HeldKeys), 0)
+	})
+}
+
 func TestR01_AKeyIsHeldWhenAnObjectThatItDeletedAppearsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()

@@ -82,7 +82,7 @@ func (r *run[K]) handle(w *worker[K], key K) {
 	if !may {
 		return
 	}
-	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, keep: len(r.c.recent.ring) > 0, key: key, attempt: r.notes.attempt(key)}
+	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, keep: len(r.c.recent.ring) > 0, key: key, attempt: r.notes.attempt(key), writes: r.notes.unsettled(key)}
 	var end func(ReconcileEnd)
 	begin := time.Now()
 	w.begin(key, s.attempt, begin) // also while it is with an observer, so that Status shows one that hangs

@@ -50,6 +50,7 @@ type ownModel struct {
 	absent bool // the namespace "bank" is not mirrored now
 	writes sync.WaitGroup
 	reads  sync.WaitGroup
+	within *ownReconciles // nil: reads and writes are in no reconcile
 
 	// serving has room for one: all changes of the server are made one after the other.
 	serving chan struct{}
@@ -231,10 +232,10 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 	m.lost = m.one(12)
 	m.faults.Unlock()
 	m.note("own write %d of %s, slow %v, late %v, lost %v", kind, key, m.slow, m.late, m.lost)
-	begin, served := m.srv.Version(), 0
 	number, _ := m.ackedSo(key)
-	ctx = context.WithValue(ctx, servedKey{}, &served)
-	m.writes.Go(func() {
+	m.run(ctx, &m.writes, func(ctx context.Context) error {
+		begin, served := m.srv.Version(), 0
+		ctx = context.WithValue(ctx, servedKey{}, &served)
 		var obj *corev1.ConfigMap
 		var err error
 		switch kind {
@@ -253,12 +254,12 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 				}
 				m.ack(key, floor{number: served, begin: begin, end: m.srv.Version(), unseen: !m.readable(key)})
 			}
-			return
+			return err
 		default:
 			if !whole {
-				return
+				return nil
 			}
-			number, at := m.ackedSo(key)
+			_, at := m.ackedSo(key)
 			var outcome tarn.Outcome
 			obj, outcome, err = m.client.CreateOrUpdate(ctx, fresh, func(c *corev1.ConfigMap) error {
 				if c.Labels == nil {
@@ -269,17 +270,18 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 			})
 			if err == nil && outcome == tarn.Unchanged {
 				m.read(reading{number: number, how: "unchanged", key: key, begin: at, end: m.srv.Version(), uid: obj.UID, version: version(obj.ResourceVersion)})
-				return
+				return nil
 			}
 		}
 		if err != nil {
-			return
+			return err
 		}
 		f := floor{number: served, unseen: !m.readable(key), version: version(obj.ResourceVersion), written: true, is: m.stateOf(obj)}
 		if obj.DeletionTimestamp != nil && len(obj.Finalizers) == 0 {
 			f.uid = obj.UID
 		}
 		m.ack(key, f)
+		return nil
 	})
 }
 
@@ -291,9 +293,10 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 	if !m.readable(key) {
 		return
 	}
-	number, begin := m.ackedSo(key)
 	m.note("get %s", key)
-	m.reads.Go(func() {
+	number, _ := m.ackedSo(key)
+	m.run(ctx, &m.reads, func(ctx context.Context) error {
+		_, begin := m.ackedSo(key)
 		r := reading{number: number, how: "get", key: key, begin: begin}
 		var obj *corev1.ConfigMap
 		if wait {
@@ -310,7 +313,10 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 		if obj != nil && r.err == nil {
 			r.uid, r.version = obj.UID, version(obj.ResourceVersion)
 		}
-		m.read(r)
+		if !held(r.err) {
+			m.read(r)
+		}
+		return r.err
 	})
 }
 
@@ -320,15 +326,19 @@ func (m *ownModel) list(ctx context.Context) {
 	if m.one(2) && !m.absent {
 		scope = nil
 	}
-	begin, number := map[tarn.Key]int{}, 0
-	for _, key := range m.keys {
-		if key.Namespace == "shop" || scope == nil {
-			number, begin[key] = m.ackedSo(key)
-		}
-	}
 	m.note("list %v", len(scope))
-	m.reads.Go(func() {
+	number, _ := m.ackedSo(m.keys[0])
+	m.run(ctx, &m.reads, func(ctx context.Context) error {
+		begin := map[tarn.Key]int{}
+		for _, key := range m.keys {
+			if key.Namespace == "shop" || scope == nil {
+				_, begin[key] = m.ackedSo(key)
+			}
+		}
 		objs, err := m.client.List(ctx, scope...)
+		if held(err) {
+			return err
+		}
 		found := map[tarn.Key]*corev1.ConfigMap{}
 		for _, obj := range objs {
 			found[key(obj.Namespace, obj.Name)] = obj
@@ -348,9 +358,9 @@ func (m *ownModel) list(ctx context.Context) {
 					errs = append(errs, failed)
 				}
 			}
-			for _, err := range errs {
-				if err == nil { // one of the objects explains it
-					return
+			for _, unexplained := range errs {
+				if unexplained == nil { // one of the objects explains it
+					return err
 				}
 			}
 		}
@@ -361,6 +371,7 @@ func (m *ownModel) list(ctx context.Context) {
 			}
 			m.read(r)
 		}
+		return err
 	})
 }
 
@@ -448,8 +459,8 @@ func (m *ownModel) epoch() (first object.Epoch) {
 	return first
 }
 
-// ownParts are what a mirror may have, in any combination.
-const ownParts = "labels namespaces shard quarantine compact"
+// ownParts are what a mirror may have, in any combination, and whether it is used in reconciles.
+const ownParts = "labels namespaces shard quarantine compact reconcile"
 
 func (m *ownModel) is(part string) bool { return slices.Contains(m.parts, part) }
 
@@ -506,6 +517,9 @@ func runOwnWrites(t *testing.T, seed uint64) (trace string, errs []error) {
 		m.mirror = must(tarn.MirrorOf[*corev1.ConfigMap](cluster, opts...))
 	}
 	m.client = m.mirror.Client()
+	if m.is("reconcile") {
+		m.reconcile(cluster)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- cluster.Run(ctx) }()
@@ -539,6 +553,7 @@ func runOwnWrites(t *testing.T, seed uint64) (trace string, errs []error) {
 	}
 	m.writes.Wait()
 	m.reads.Wait()
+	m.within = nil
 	for _, key := range m.keys {
 		m.get(reads, key, true)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tarnproject/tarn"
-	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 )
@@ -190,8 +189,6 @@ func (o *oracle) judge(r *reading) error {
 			return nil
 		}
 		return is("reported as outside", func(s *state) bool { return s.uid != "" && (!s.selected || o.outside(r, s)) })
-	case errors.Is(r.err, controller.ErrStaleCache):
-		return nil
 	case r.err != nil && !apierrors.IsNotFound(r.err):
 		return fmt.Errorf("%s %s: %w", r.how, r.key, r.err)
 	case r.uid != "":

@@ -32,7 +32,7 @@ type Parts struct {
 	table[Part]
 	limit int
 
-	mu   sync.Mutex // held to change the parts of a set; guards hand
+	mu   sync.Mutex // held to change the parts of a set, and the table; guards hand
 	hand int        // the set at which the next eviction begins
 
 	held  atomic.Int64
@@ -75,7 +75,9 @@ func NewParts(limit int) *Parts {
 	if limit <= 0 {
 		limit = DefaultPartsLimit
 	}
-	return &Parts{table: newTable[Part](limit / partTypical), limit: limit}
+	t := &Parts{limit: limit}
+	t.init(limit / partTypical)
+	return t
 }
 
 // Limit returns how many bytes the table may hold.
@@ -92,8 +94,14 @@ func (t *Parts) Lookup(key Key, raw []byte) (*Part, Ticket) {
 			return p, 0
 		}
 	}
-	if set.again(mark) {
+	seen, small := t.again(set, mark)
+	switch {
+	case seen:
 		return nil, Ticket(hash)
+	case small:
+		t.mu.Lock()
+		t.grow(func(p *Part) string { return p.raw })
+		t.mu.Unlock()
 	}
 	return nil, 0
 }
@@ -137,8 +145,9 @@ func noteUses(s *set[Part]) {
 // evict ages the parts of one set, and removes those that have not been used recently.
 // Repeated calls empty the table.
 func (t *Parts) evict() {
-	set := &t.sets[t.hand]
-	t.hand = (t.hand + 1) % len(t.sets)
+	sets := *t.sets.Load()
+	set := &sets[t.hand]
+	t.hand = (t.hand + 1) % len(sets)
 	noteUses(set)
 	for i := range set.held {
 		if n := set.uses[i].Load(); n&maxUses > 0 {

@@ -97,3 +97,31 @@ func TestManyGoroutinesKeepParts(t *testing.T) {
 		t.Errorf("%+v, %d parts", st, parts)
 	}
 }
+
+// Many tables see few strings, so that a table is as large as what passes through it needs.
+func TestATableGrowsWithWhatPassesThroughIt(t *testing.T) {
+	table := NewStrings(0)
+	ask := func(from, to int) {
+		for i := from; i < to; i++ {
+			table.Bytes(fmt.Append(nil, "string ", i))
+		}
+	}
+	ask(0, leastSets)
+	if n := len(*table.sets.Load()); n != leastSets {
+		t.Errorf("%d sets for %d strings", n, leastSets)
+	}
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() { ask(g*DefaultLimit, (g+1)*DefaultLimit) })
+	}
+	group.Wait()
+	if n := len(*table.sets.Load()); n != DefaultLimit/ways {
+		t.Errorf("%d sets for %d strings", n, 4*DefaultLimit)
+	}
+	for range 3 {
+		ask(0, 100)
+	}
+	if st := table.Stats(); st.Strings < 90 || st.Limit != DefaultLimit {
+		t.Errorf("%+v", st)
+	}
+}

@@ -25,7 +25,9 @@ func NewStrings(limit int) *Strings {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Strings{newTable[string](limit)}
+	t := &Strings{}
+	t.init(limit)
+	return t
 }
 
 // Bytes returns a string equal to b: the table's own where b repeats, else a copy. It
@@ -44,7 +46,7 @@ func (t *Strings) Lookup(b []byte) (string, bool) {
 	if len(b) <= 1 {
 		return string(b), true // the runtime does not allocate these
 	}
-	if t == nil || len(b) > MaxLength || len(t.sets) == 0 {
+	if t == nil || len(b) > MaxLength || t.most == 0 {
 		return "", false
 	}
 	set, mark := t.at(t.hash(b))
@@ -54,35 +56,13 @@ func (t *Strings) Lookup(b []byte) (string, bool) {
 			return *p, true
 		}
 	}
-	if set.again(mark) {
+	seen, small := t.again(set, mark)
+	switch {
+	case seen:
 		s := string(b)
 		t.put(set, mark, &s)
+	case small:
+		t.grow(func(s *string) string { return *s })
 	}
 	return "", false
-}
-
-// Stats describes what a table holds and how much of it was replaced.
-type Stats struct {
-	// Strings is how many strings are held, Limit how many can be.
-	Strings, Limit int
-	// Bytes is the length of the strings held, together.
-	Bytes int
-	// Taken counts the strings that were ever taken in; Displaced those of them that
-	// were replaced by others. A Displaced that keeps growing means that the table is
-	// too small for what repeats.
-	Taken, Displaced uint64
-}
-
-// Stats counts what is held now. It walks the whole table; strings that are taken in or
-// replaced meanwhile may or may not be counted.
-func (t *Strings) Stats() Stats {
-	if t == nil {
-		return Stats{}
-	}
-	st := Stats{Limit: len(t.sets) * ways, Taken: t.taken.Load(), Displaced: t.displaced.Load()}
-	t.all(func(s *string) {
-		st.Strings++
-		st.Bytes += len(*s)
-	})
-	return st
 }

@@ -16,10 +16,14 @@ import (
 // An entry is taken in when its bytes come for the second time, so that names and UIDs,
 // which come once, leave four bytes of their hash and displace nothing. In a full set a
 // new entry replaces the least used.
+//
+// A table begins small, because a process has many and most of them see few objects. When it has
+// forgotten a quarter as many marks and entries as it has places, one that is four times as large replaces it.
 type table[E any] struct {
-	seed maphash.Seed
-	mask uint64
-	sets []set[E]
+	seed      maphash.Seed
+	most      int // sets that it may have
+	sets      atomic.Pointer[[]set[E]]
+	forgotten atomic.Int64 // marks and entries, since sets was made
 
 	taken     atomic.Uint64
 	displaced atomic.Uint64
@@ -41,22 +45,53 @@ const (
 	maxUses = 1<<useBits - 1
 )
 
-// newTable returns a table with the largest number of places that is a power of two and
-// not above the limit, and with four at least.
-func newTable[E any](limit int) table[E] {
-	n := 1
-	for n*2*ways <= limit {
-		n *= 2
+// leastSets is how many sets a table begins with.
+const leastSets = 64
+
+// init gives the table the largest number of places that is a power of two and not above the limit, and four at
+// least, as what it may grow to.
+func (t *table[E]) init(limit int) {
+	t.seed, t.most = maphash.MakeSeed(), 1
+	for t.most*2*ways <= limit {
+		t.most *= 2
 	}
-	return table[E]{seed: maphash.MakeSeed(), mask: uint64(n - 1), sets: make([]set[E], n)}
+	sets := make([]set[E], min(t.most, leastSets))
+	t.sets.Store(&sets)
 }
+
+// grow replaces the table by a larger one with the same entries, unless another goroutine was faster. raw returns the
+// bytes of an entry.
+func (t *table[E]) grow(raw func(*E) string) {
+	old := t.sets.Load()
+	if !t.small(len(*old)) {
+		return
+	}
+	sets := make([]set[E], min(t.most, 4*len(*old)))
+	for i := range *old {
+		from := &(*old)[i]
+		for j := range from.held {
+			if e := from.held[j].Load(); e != nil { // its place is free, because a set gets entries of one old set only
+				to := &sets[maphash.String(t.seed, raw(e))&uint64(len(sets)-1)]
+				to.held[j].Store(e)
+				to.uses[j].Store(from.uses[j].Load())
+			}
+		}
+	}
+	if t.sets.CompareAndSwap(old, &sets) {
+		t.forgotten.Store(0)
+	}
+}
+
+// small reports whether a table of n sets should grow.
+func (t *table[E]) small(n int) bool { return n < t.most && t.forgotten.Load() >= int64(n) }
 
 // hash returns the hash of b, never zero.
 func (t *table[E]) hash(b []byte) uint64 { return maphash.Bytes(t.seed, b) | 1<<63 }
 
 // at returns the set and the mark of a hash. A mark is never zero.
 func (t *table[E]) at(hash uint64) (*set[E], uint32) {
-	return &t.sets[hash&t.mask], uint32(hash>>32) &^ maxUses
+	sets := *t.sets.Load()
+	return &sets[hash&uint64(len(sets)-1)], uint32(hash>>32) &^ maxUses
 }
 
 // next returns the first place from i on that has the mark, or [ways].
@@ -76,20 +111,25 @@ func (s *set[E]) use(i int) {
 }
 
 // again reports whether bytes with the mark have come once before, and notes them if not:
-// in an empty place if there is one, so that a table with room forgets nothing.
-func (s *set[E]) again(mark uint32) bool {
-	at := mark >> useBits % ways
+// in an empty place if there is one, so that a table with room forgets nothing. small means that the table
+// should grow.
+func (t *table[E]) again(s *set[E], mark uint32) (seen, small bool) {
+	at, full := mark>>useBits%ways, true
 	for i := range s.seen {
 		switch s.seen[i].Load() {
 		case mark:
 			s.seen[i].Store(0)
-			return true
+			return true, false
 		case 0:
-			at = uint32(i)
+			at, full = uint32(i), false
 		}
 	}
 	s.seen[at].Store(mark)
-	return false
+	n := len(*t.sets.Load())
+	if full && n < t.most {
+		t.forgotten.Add(1)
+	}
+	return false, t.small(n)
 }
 
 // put stores e in an empty place or in that of the least used entry, which it returns.
@@ -114,6 +154,7 @@ func (t *table[E]) put(s *set[E], mark uint32, e *E) (old *E) {
 		return nil
 	}
 	t.displaced.Add(1)
+	t.forgotten.Add(1)
 	for i := range s.uses {
 		if n := s.uses[i].Load(); i != at && n&maxUses > 0 {
 			s.uses[i].Store(n - 1)
@@ -124,9 +165,10 @@ func (t *table[E]) put(s *set[E], mark uint32, e *E) (old *E) {
 
 // all calls f for every entry.
 func (t *table[E]) all(f func(*E)) {
-	for i := range t.sets {
-		for j := range t.sets[i].held {
-			if e := t.sets[i].held[j].Load(); e != nil {
+	sets := *t.sets.Load()
+	for i := range sets {
+		for j := range sets[i].held {
+			if e := sets[i].held[j].Load(); e != nil {
 				f(e)
 			}
 		}

@@ -8,10 +8,12 @@ import (
 // boxes is a small table of strings and numbers as interface values, for unstructured
 // objects: an interface that holds a string costs a header of its own beside the text.
 // It is bounded. As in [intern.Strings], a value is taken in when it comes for the second
-// time, and then replaces another. A nil one allocates a new box each time.
+// time, and then replaces another. It begins small and grows as [intern.Strings] does. A nil one allocates a new
+// box each time.
 type boxes struct {
-	seed  maphash.Seed
-	slots [boxSlots]boxSlot
+	seed      maphash.Seed
+	slots     atomic.Pointer[[]boxSlot]
+	forgotten atomic.Int64 // marks since slots was made
 }
 
 type boxSlot struct {
@@ -25,11 +27,22 @@ type box struct {
 }
 
 const (
-	boxSlots  = 8192
-	boxLength = 64 // longer strings are seldom equal
+	leastBoxes = 128
+	mostBoxes  = 8192
+	boxLength  = 64 // longer strings are seldom equal
 )
 
-func newBoxes() *boxes { return &boxes{seed: maphash.MakeSeed()} }
+func newBoxes() *boxes {
+	b := &boxes{seed: maphash.MakeSeed()}
+	slots := make([]boxSlot, leastBoxes)
+	b.slots.Store(&slots)
+	return b
+}
+
+func (b *boxes) at(h uint64) *boxSlot {
+	slots := *b.slots.Load()
+	return &slots[h&uint64(len(slots)-1)]
+}
 
 // text returns the string of token t. A short string is not looked up in the table of
 // strings too: one hash is enough.
@@ -39,7 +52,7 @@ func (b *boxes) text(s *state, t uint32) any {
 		return s.strings.Bytes(source)
 	}
 	h := maphash.Bytes(b.seed, source)
-	slot := &b.slots[h%boxSlots]
+	slot := b.at(h)
 	if held := slot.held.Load(); held != nil && held.source == string(source) {
 		if _, ok := held.value.(string); ok {
 			return held.value
@@ -56,7 +69,7 @@ func (b *boxes) number(s *state, t uint32) (any, bool) {
 		return s.number(t) // the runtime has the small ones already
 	}
 	h := maphash.Bytes(b.seed, source) + 1
-	slot := &b.slots[h%boxSlots]
+	slot := b.at(h)
 	if held := slot.held.Load(); held != nil && held.source == string(source) {
 		if _, ok := held.value.(string); !ok {
 			return held.value, true
@@ -72,8 +85,14 @@ func (b *boxes) number(s *state, t uint32) (any, bool) {
 // take puts a value that comes for the second time into its slot.
 func (b *boxes) take(slot *boxSlot, h uint64, source string, v any) any {
 	mark := uint32(h>>32) | 1
-	if slot.seen.Load() != mark {
+	if last := slot.seen.Load(); last != mark {
 		slot.seen.Store(mark)
+		if old := b.slots.Load(); last != 0 && len(*old) < mostBoxes && b.forgotten.Add(1) >= int64(len(*old)/4) {
+			slots := make([]boxSlot, 4*len(*old))
+			if b.slots.CompareAndSwap(old, &slots) {
+				b.forgotten.Store(0)
+			}
+		}
 		return v
 	}
 	slot.held.Store(&box{source, v})

@@ -24,15 +24,29 @@ const (
 	sideClientGo = "client-go"
 	sideTarn     = "Tarn"
 	sideCompact  = "Tarn, compact"
+
+	sideRuntime      = "controller-runtime"
+	sideUnder        = "NewCache"
+	sideUnderDecoded = "NewCache, decoded"
 )
 
-var sides = []string{sideClientGo, sideTarn, sideCompact}
+// sides are those of a run. The first is what the others are compared with.
+func (s settings) sides() []string {
+	if s.managers {
+		return []string{sideRuntime, sideUnder, sideUnderDecoded}
+	}
+	return []string{sideClientGo, sideTarn, sideCompact}
+}
 
 // task is what a child is started with.
 type task struct {
 	Side string
 	// Objects is how many there are.
-	Objects       int
+	Objects int
+	// Pods are those of them that are pods.
+	Pods int
+	// Kinds is how many kinds a manager is to have controllers of; 0 for mirrors of pods and widgets.
+	Kinds         int
 	Host          string
 	CA, Cert, Key []byte
 }
@@ -102,9 +116,13 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		Host: t.Host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: t.CA, CertData: t.Cert, KeyData: t.Key},
 		WrapTransport: saboteur.wrap,
 	}
+	if t.Kinds > 0 {
+		r, err := manage(ctx, t, config)
+		return errors.Join(err, out.Encode(r))
+	}
 	heard := newAudience()
 	m := begin(0, 0)
-	s, err := newSide(t.Side, config, heard)
+	s, err := newSide(ctx, t, config, heard)
 	if err != nil {
 		return err
 	}
@@ -117,8 +135,10 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		}
 		return nil
 	})
+	var reads []read
 	for step := "sync"; err == nil; {
 		r := m.end(step, heard.calls.Load(), saboteur.counted())
+		r.Reads = reads
 		s.visit(r.Held.add)
 		if err = out.Encode(r); err != nil {
 			break
@@ -132,10 +152,13 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		}
 		step = c.Step
 		m = begin(heard.calls.Load(), saboteur.counted())
-		if step == "relist" {
+		switch step {
+		case "relist":
 			saboteur.expire()
 			err = s.relisted(ctx, m.events)
-		} else {
+		case "reads":
+			reads, err = s.(*managed).reads(ctx)
+		default:
 			err = heard.until(ctx, c.Until)
 		}
 	}
@@ -143,11 +166,14 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return errors.Join(err, <-ran)
 }
 
-func newSide(name string, config *rest.Config, heard *audience) (side, error) {
-	if name == sideClientGo {
+func newSide(ctx context.Context, t task, config *rest.Config, heard *audience) (side, error) {
+	switch t.Side {
+	case sideClientGo:
 		return newClientGo(config, heard)
+	case sideTarn, sideCompact:
+		return newTarn(config, heard, t.Side == sideCompact)
 	}
-	return newTarn(config, heard, name == sideCompact)
+	return newManaged(ctx, t, config, heard)
 }
 
 // fingerprint sums up which objects there are, and at which versions, in no order.

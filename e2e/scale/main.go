@@ -16,8 +16,13 @@
 //
 // In the end each side must hold what the server has, at the same versions.
 //
+// With -managers the sides are the cache of controller-runtime, and in its place controllerruntime.NewCache, compact and
+// decoded. Their handlers are a predicate and a queue, and the steps are sync, churn and reads: what each read costs
+// through the manager's client. Then a manager with controllers of 30 small kinds is started with each.
+//
 //	cd e2e && go run ./scale
 //	cd e2e && go run ./scale -pods 10000 -widgets 5000
+//	cd e2e && go run ./scale -managers
 package main
 
 import (
@@ -51,6 +56,8 @@ func main() {
 // settings are the flags.
 type settings struct {
 	pods, widgets, churn, rounds int
+	managers                     bool
+	kinds                        int
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -61,8 +68,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.IntVar(&s.widgets, "widgets", 50_000, "how many custom resources")
 	flags.IntVar(&s.churn, "churn", 30_000, "how many changes")
 	flags.IntVar(&s.rounds, "rounds", 1, "how often each side has its turn; the least of each figure counts")
+	flags.BoolVar(&s.managers, "managers", false, "measure the cache of controller-runtime, and in its place that of package controllerruntime")
+	flags.IntVar(&s.kinds, "kinds", 30, "with -managers: how many kinds, of 100 objects each, a manager has controllers of")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if !s.managers {
+		s.kinds = 0
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,12 +16,45 @@ type result struct {
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu"` // user and system, of the whole process
 	Peak int64         `json:"peak"`
+	// Heap is what a garbage collection after it left.
+	Heap int64 `json:"heap"`
 	// Events are the calls of handlers.
 	Events int64 `json:"events"`
 	// Lists are those that the mirrors asked for, as a list or as a stream.
 	Lists int64 `json:"lists"`
 	// Held is what the mirrors held after it.
 	Held fingerprint `json:"held"`
+	// Reads are the costs of reads, and Goroutines how many there were, of the steps that measure them.
+	Reads      []read `json:"reads,omitempty"`
+	Goroutines int    `json:"goroutines,omitempty"`
+}
+
+// read is a kind of read, or another call.
+type read struct {
+	Name  string        `json:"name"`
+	CPU   time.Duration `json:"cpu"` // of the whole process, for each
+	Bytes uint64        `json:"bytes"`
+}
+
+// measured calls f until that has taken half a second of processor time.
+func measured(name string, f func(i int) error) (read, error) {
+	for n := 1; ; n *= 2 {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := processTime()
+		for i := range n {
+			if err := f(i); err != nil {
+				return read{}, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		took := processTime() - began
+		if took < time.Second/2 {
+			continue
+		}
+		runtime.ReadMemStats(&after)
+		return read{name, took / time.Duration(n), (after.TotalAlloc - before.TotalAlloc) / uint64(n)}, nil
+	}
 }
 
 // meter measures the process from one moment to another.
@@ -37,10 +72,21 @@ func begin(events, lists int64) meter {
 }
 
 func (m meter) end(step string, events, lists int64) result {
-	return result{
+	r := result{
 		Step: step, Wall: time.Since(m.wall), CPU: processTime() - m.cpu, Peak: peak(),
 		Events: events - m.events, Lists: lists - m.lists,
 	}
+	r.Heap = live()
+	return r
+}
+
+// live returns the size of the heap after a garbage collection. The second one frees what finalizers and pools held.
+func live() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // processTime returns the processor time that the process has used.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,37 @@ func (w *writer) fill(ctx context.Context, pods, things int, progress func(done 
 	return w.mark(ctx, "fill")
 }
 
+// small returns so many small kinds.
+func small(n int) (kinds []object.Resource) {
+	for i := range n {
+		kind := fmt.Sprintf("Small%02d", i)
+		kinds = append(kinds, object.Resource{
+			Group: widgets.Group, Version: widgets.Version, Resource: strings.ToLower(kind) + "s", Kind: kind, Namespaced: true,
+		})
+	}
+	return kinds
+}
+
+// perSmall is how many objects a small kind has.
+const perSmall = 100
+
+func (w *writer) fillSmall(ctx context.Context, kinds []object.Resource) error {
+	for _, res := range kinds {
+		var pairs []controlplane.Pair
+		for i := range perSmall {
+			p, err := custom(res, i, fmt.Sprintf("small-%06d", i), "fill")
+			if err != nil {
+				return err
+			}
+			pairs = append(pairs, p)
+		}
+		if err := w.plane.Put(ctx, pairs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // change writes the first n objects again, two pods for each widget.
 func (w *writer) change(ctx context.Context, step string, n int) error {
 	for i := 0; i < n; i += 900 {
@@ -77,7 +109,7 @@ func (w *writer) write(ctx context.Context, step string, podsFrom, podsTo, thing
 		pairs = append(pairs, p)
 	}
 	for i := thingsFrom; i < thingsTo; i++ {
-		p, err := widget(i, fmt.Sprintf("widget-%06d", i), step)
+		p, err := custom(widgets, i, fmt.Sprintf("widget-%06d", i), step)
 		if err != nil {
 			return err
 		}
@@ -92,7 +124,7 @@ func (w *writer) mark(ctx context.Context, step string) error {
 	if err != nil {
 		return err
 	}
-	thing, err := widget(-1, marker, step)
+	thing, err := custom(widgets, -1, marker, step)
 	if err != nil {
 		return err
 	}
@@ -168,17 +200,17 @@ func (w *writer) pod(i int, name, step string) (controlplane.Pair, error) {
 
 const widgetFields = `{"f:metadata":{"f:annotations":{".":{},"f:example.com/owner":{}},"f:labels":{".":{},"f:tier":{}}},"f:spec":{".":{},"f:image":{},"f:replicas":{},"f:parts":{}},"f:status":{}}`
 
-// widget makes a custom resource of a middling size.
-func widget(i int, name, step string) (controlplane.Pair, error) {
+// custom makes a custom resource of a middling size.
+func custom(res object.Resource, i int, name, step string) (controlplane.Pair, error) {
 	m := meta(i, "22222222", name, step, widgetFields)
 	var parts []any
 	for n := range 6 {
 		parts = append(parts, map[string]any{"name": fmt.Sprintf("part-%d", n), "size": 10 * n, "weight": 0.5 + float64(n), "tags": []string{"alpha", "beta"}})
 	}
 	data, err := json.Marshal(map[string]any{
-		"apiVersion": widgets.GVK().GroupVersion().String(), "kind": widgets.Kind, "metadata": m,
+		"apiVersion": res.GVK().GroupVersion().String(), "kind": res.Kind, "metadata": m,
 		"spec":   map[string]any{"image": "registry.example.com/widget:v7", "replicas": i % 5, "parts": parts, "paused": false},
 		"status": map[string]any{"phase": "Ready", "observedGeneration": 1, "conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "AllGood", "lastTransitionTime": born}}},
 	})
-	return controlplane.Pair{Key: "/registry/" + widgets.Group + "/" + widgets.Resource + "/" + m.Namespace + "/" + name, Value: data}, err
+	return controlplane.Pair{Key: "/registry/" + res.Group + "/" + res.Resource + "/" + m.Namespace + "/" + name, Value: data}, err
 }

@@ -34,7 +34,8 @@
 // fails, or if one of these passes. With -real the suites run against kube-apiserver, which
 // shows what fails there as well. With -compare they run against both, and each spec that
 // ends differently is listed. controller-runtime-on-tarn is controller-runtime with the cache of package
-// controllerruntime in place of its own.
+// controllerruntime in place of its own, and jobset-on-tarn and lws-on-tarn are those operators, unchanged except for the
+// line that the manager of a suite needs.
 //
 //	cd e2e && go run ./upstream -suites
 //	cd e2e && go run ./upstream -suites -real -v -run pkg/client$

@@ -10,12 +10,24 @@ import (
 	"strings"
 )
 
-// theirCache is controller-runtime's constructor of caches, as its packages and tests name it.
-var theirCache = regexp.MustCompile(`\bcache\.New\b`)
+// ourCache makes a copy of a module use controllerruntime.NewCache.
+type ourCache struct {
+	folder string // of the files that are changed: tests, and also
+	also   string
+	in     *regexp.Regexp
+	by     string
+	least  int // how many files have it
+}
 
-// useOurCache makes a copy of controller-runtime use controllerruntime.NewCache wherever its tests, and its
-// default for clusters and managers, use cache.New.
-func useOurCache(dir string) error {
+var (
+	// byDefault replaces controller-runtime's constructor of caches, as its tests name it, and its default for clusters and
+	// managers.
+	byDefault = ourCache{"pkg", "pkg/cluster/cluster.go", regexp.MustCompile(`\bcache\.New\b`), "controllerruntime.NewCache", 5}
+	// byTheLine adds the line to the managers that an operator's suites make.
+	byTheLine = ourCache{"test/integration", "", regexp.MustCompile(`\bctrl\.NewManager\(\w+, ctrl\.Options\{`), "${0}NewCache: controllerruntime.NewCache,\n", 1}
+)
+
+func (c ourCache) use(dir string) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
@@ -25,21 +37,22 @@ func useOurCache(dir string) error {
 		return err
 	}
 	changed := 0
-	err = filepath.WalkDir(filepath.Join(dir, "pkg"), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") && !strings.HasSuffix(name, filepath.FromSlash("pkg/cluster/cluster.go")) {
+	err = filepath.WalkDir(filepath.Join(dir, filepath.FromSlash(c.folder)), func(name string, d fs.DirEntry, err error) error {
+		wanted := strings.HasSuffix(name, "_test.go") || c.also != "" && strings.HasSuffix(name, filepath.FromSlash(c.also))
+		if err != nil || d.IsDir() || !wanted {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		if err != nil || !theirCache.Match(text) {
+		if err != nil || !c.in.Match(text) {
 			return err
 		}
 		changed++
-		text = theirCache.ReplaceAll(text, []byte("controllerruntime.NewCache"))
+		text = c.in.ReplaceAll(text, []byte(c.by))
 		text = bytes.Replace(text, []byte("import (\n"), []byte("import (\n\t\""+tarn+"controllerruntime\"\n"), 1)
 		return os.WriteFile(name, text, 0o644)
 	})
-	if err == nil && changed < 5 {
-		err = fmt.Errorf("%s: cache.New is used in %d files only", dir, changed)
+	if err == nil && changed < c.least {
+		err = fmt.Errorf("%s: %s is in %d files only", dir, c.in, changed)
 	}
 	return err
 }

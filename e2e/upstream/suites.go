@@ -37,9 +37,11 @@ var operators = []operator{
 	}, nil},
 	{"controller-runtime-on-tarn", "sigs.k8s.io/controller-runtime", "", []string{
 		"pkg/cache", "pkg/client", "pkg/source", "pkg/manager", "pkg/builder", "pkg/controller", "pkg/internal/controller", "pkg/cluster",
-	}, useOurCache},
+	}, byDefault.use},
 	{"jobset", "sigs.k8s.io/jobset", "v0.10.1", []string{"test/integration/controller", "test/integration/webhook"}, nil},
 	{"lws", "sigs.k8s.io/lws", "v0.6.0", []string{"test/integration/controllers", "test/integration/webhooks"}, nil},
+	{"jobset-on-tarn", "sigs.k8s.io/jobset", "v0.12.0", []string{"test/integration/controller", "test/integration/webhook"}, byTheLine.use},
+	{"lws-on-tarn", "sigs.k8s.io/lws", "v0.9.0", []string{"test/integration/controllers", "test/integration/webhooks"}, byTheLine.use},
 	{"rabbitmq", "github.com/rabbitmq/cluster-operator/v2", "v2.12.1", []string{"controllers", "api/v1beta1"}, nil},
 }
 

@@ -22,6 +22,7 @@
 //   - [Fault] is a failure for [Server.Inject]. [Server.Cut], [Server.Compact] and
 //     [Server.Rewind] take effect immediately. [Server.Random] injects random faults from a
 //     seed.
+//   - [Server.Import] and [Server.Restore] make changes that no client can make.
 //   - [Process] is a client that can be killed. [Server.Supervise] starts a program again
 //     after that, and [Explore] runs a test of a controller once for each of its writes, with
 //     a crash just before and just after it.

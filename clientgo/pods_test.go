@@ -27,13 +27,14 @@ import (
 type podServer struct {
 	*simtest.Server[*corev1.Pod]
 
-	mu       sync.Mutex // held while a request is answered, and by locked
+	free     chan struct{} // received while a request is answered, and by locked
 	uids     int
 	listErrs int // how many lists will fail
 }
 
 func newPodServer(streaming bool) *podServer {
-	s := &podServer{Server: simtest.New[*corev1.Pod](10)}
+	s := &podServer{Server: simtest.New[*corev1.Pod](10), free: make(chan struct{}, 1)}
+	s.free <- struct{}{}
 	s.Streams = streaming
 	s.OnList = func(int, object.ListOptions, func(object.Item[*corev1.Pod]) error) (page object.Page, err error, ok bool) {
 		if s.listErrs == 0 {
@@ -53,8 +54,8 @@ func uidOf(n int) types.UID { return types.UID(fmt.Sprintf("%08x-2222-4333-8444-
 
 // locked calls f while no request is answered.
 func (s *podServer) locked(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	<-s.free
+	defer func() { s.free <- struct{}{} }()
 	f()
 }
 
@@ -110,8 +111,8 @@ func (s *podServer) IsWatchListSemanticsUnSupported() bool { return !s.Streams }
 
 // List implements cache.Lister.
 func (s *podServer) List(metav1.ListOptions) (runtime.Object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	<-s.free
+	defer func() { s.free <- struct{}{} }()
 	list := &corev1.PodList{}
 	page, err := s.Server.List(context.Background(), object.ListOptions{}, nil, func(item object.Item[*corev1.Pod]) error {
 		list.Items = append(list.Items, *item.Object)
@@ -126,10 +127,11 @@ func (s *podServer) List(metav1.ListOptions) (runtime.Object, error) {
 
 // Watch implements cache.Watcher.
 func (s *podServer) Watch(opts metav1.ListOptions) (watch.Interface, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	<-s.free
+	defer func() { s.free <- struct{}{} }()
 	stream, err := s.Server.Watch(context.Background(), object.WatchOptions{
 		Version: object.Version(opts.ResourceVersion), InitialEvents: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
+		Match: object.Match(opts.ResourceVersionMatch), Bookmarks: opts.AllowWatchBookmarks,
 	}, nil)
 	if err != nil {
 		return nil, err

@@ -37,11 +37,11 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 		if err := controller.SetOwner(have, ns, namespaces); err != nil {
 			return controller.Result{}, controller.Terminal(err)
 		}
-		_, err = w.configMaps.Create(ctx, have, simtest.None{})
+		_, err = w.configMaps.Create(ctx, have, none{})
 	case have.Data["text"] != text:
 		have = have.DeepCopy() // cached objects are shared
 		have.Data = map[string]string{"text": text}
-		_, err = w.configMaps.Update(ctx, have, simtest.None{})
+		_, err = w.configMaps.Update(ctx, have, none{})
 	default:
 		w.greeted <- text
 	}

@@ -224,7 +224,7 @@ func ExampleTracked() {
 	_ = pods.WaitSynced(ctx)
 
 	srv.Hold(true) // the cache becomes stale
-	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), simtest.None{})
+	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), none{})
 	fmt.Println(err)
 	_, _, err = client.Get(web) // a reconcile returns such an error, and is called again soon
 	fmt.Println(errors.Is(err, controller.ErrStaleCache), err)

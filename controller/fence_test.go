@@ -91,9 +91,9 @@ func TestNoReconcileOrWriteStartsWhileTheFenceIsClosed(t *testing.T) {
 			}
 			d.Add("begin")
 			<-step
-			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), simtest.None{})
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
 			d.Add("patch: %v", err)
-			err2 := client.Delete(ctx, object.RawKey("shop/other"), simtest.None{})
+			err2 := client.Delete(ctx, object.RawKey("shop/other"), none{})
 			d.Add("delete: %v", errors.Is(err2, controller.ErrNotLeading))
 			return result{}, errors.Join(err, controller.MayWrite(ctx))
 		}, options{}, controller.For(pods))
@@ -215,7 +215,7 @@ func TestAllFencesOfAContextAreChecked(t *testing.T) {
 		f := &recordingFence{Fence: outer}
 		ctx := controller.WithFence(controller.WithFence(t.Context(), f), inner)
 		write := func() error {
-			_, err := client.Patch(ctx, object.RawKey("shop/a"), label[*corev1.Pod]("b", "1"), simtest.None{})
+			_, err := client.Patch(ctx, object.RawKey("shop/a"), label[*corev1.Pod]("b", "1"), none{})
 			return err
 		}
 		for _, g := range []*gate{outer, inner} {

@@ -71,7 +71,7 @@ func TestFinalizeAddsCleansUpAndRemoves(t *testing.T) {
 	}
 	// Another client added it first.
 	now := metav1.Now()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Finalizers: []string{string(f)}, DeletionTimestamp: &now}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", Finalizers: []string{string(f)}, DeletionTimestamp: &now}}
 	if _, gone, err := controller.Finalize(t.Context(), replace(srv), pod, f, func(context.Context, *corev1.Pod) error { return nil }); !gone || err != nil {
 		t.Fatal(gone, err)
 	}

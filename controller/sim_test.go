@@ -130,7 +130,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 	if err == nil && !gone && pod.Labels["done"] != pod.Labels["want"] {
 		pod = pod.DeepCopy()
 		pod.Labels["done"] = pod.Labels["want"]
-		pod, err = p.client.Update(ctx, pod, simtest.None{})
+		pod, err = p.client.Update(ctx, pod, none{})
 	}
 	if err != nil {
 		return result{}, err
@@ -150,7 +150,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 	return result{}, nil
 }
 
-// onWrite is called by the server when a write arrives.
+// onWrite is called before each attempt of a write.
 func (s *sim) onWrite(ctx context.Context) error {
 	p, ok := ctx.Value(processKey{}).(*process)
 	if !ok {
@@ -172,6 +172,7 @@ func (s *sim) start(name string) *process {
 		busy: map[object.Key]struct{}{}, pods: newInformer("pods", s.pods), link: simtest.NewLeaseLink(s.leases.MemoryConfig(), name),
 	}
 	p.client = newClient(s.pods, p.pods)
+	p.client.before = s.onWrite
 	c := newController(s.t, p.reconcile, options{
 		Workers: 3, Timeout: 20 * time.Second, Grace: s.upTo(10 * time.Second),
 		Queue: workqueue.Options[object.Key]{Limiter: workqueue.NewExponential[object.Key](10*time.Millisecond, 10*time.Second)},
@@ -280,7 +281,6 @@ func TestSimulation(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &sim{t: t, pods: simtest.Pods(), leases: apiserver.Start(t, apiserver.Options{}), rand: rand.New(rand.NewPCG(seed, 1))}
-				s.pods.OnWrite = s.onWrite
 				for i := range 2 + s.pick(2) {
 					s.procs = append(s.procs, s.start(string(rune('a'+i))))
 				}

@@ -52,7 +52,7 @@ func TestForEnqueuesEveryChange(t *testing.T) {
 		after := enqueued(t, controller.For(pods), pods)
 		simtest.Want(t, "start", after(func() {}), []object.Key{object.RawKey("shop/db"), web})
 		simtest.Want(t, "update", after(func() { srv.Set("shop/web", label[*corev1.Pod]("a", "b")) }), []object.Key{web})
-		simtest.Want(t, "delete", after(func() { deleteAsUser(srv, "shop/web") }), []object.Key{web})
+		simtest.Want(t, "delete", after(func() { srv.Delete("shop/web") }), []object.Key{web})
 		simtest.Want(t, "create", after(func() { srv.Set("shop/web") }), []object.Key{web})
 	})
 }
@@ -133,7 +133,7 @@ func TestOwnsEnqueuesTheOwnerByKindAndUID(t *testing.T) {
 		simtest.Want(t, "unknown yet", after(func() { children.Set("shop/u", ref("v1", "ConfigMap", "later", "u-later")) }), []object.Key{object.RawKey("shop/later")})
 		simtest.Want(t, "from one to the other", after(func() { children.Set("shop/u", ref("v1", "ConfigMap", "owner", owner.UID)) }),
 			[]object.Key{object.RawKey("shop/later"), key})
-		simtest.Want(t, "deleted", after(func() { deleteAsUser(children, "shop/p") }), []object.Key{key})
+		simtest.Want(t, "deleted", after(func() { children.Delete("shop/p") }), []object.Key{key})
 	})
 }
 
@@ -178,7 +178,7 @@ func TestWatchesEnqueuesKeysOfAnyType(t *testing.T) {
 			srv.Hold(false)
 		})
 		simtest.Want(t, "around a panic", got, []string{"n3", "n4"})
-		simtest.Want(t, "delete", after(func() { deleteAsUser(srv, "shop/x") }), []string{"n3"})
+		simtest.Want(t, "delete", after(func() { srv.Delete("shop/x") }), []string{"n3"})
 	})
 }
 

@@ -39,7 +39,7 @@ func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsOwnWrite(t *testing.T) {
 			}
 			pod = pod.DeepCopy()
 			label[*corev1.Pod]("n", "1")(pod)
-			_, err = client.Update(ctx, pod, simtest.None{})
+			_, err = client.Update(ctx, pod, none{})
 			return result{}, err
 		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
 		srv.Hold(true) // it lists, and sends no events afterwards
@@ -77,8 +77,8 @@ func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsCreates(t *testing.T) {
 		keys := make(chan string)
 		c, err := controller.New("set", func(ctx context.Context, set string) (result, error) {
 			for i := pods.Len(); i < 3; i++ {
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set, Name: fmt.Sprint("p", time.Now().UnixNano(), i)}}
-				if _, err := client.Create(ctx, pod, simtest.None{}); err != nil {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set, Name: fmt.Sprintf("p%d-%d", time.Now().UnixNano(), i)}}
+				if _, err := client.Create(ctx, pod, none{}); err != nil {
 					return result{}, err
 				}
 			}
@@ -111,7 +111,7 @@ func TestH10_ADeletionIsSeenOnceTheObjectIsMarkedForDeletion(t *testing.T) {
 		synctest.Wait()
 		srv.Hold(true)
 		for _, key := range []object.Key{web, object.RawKey("shop/kept")} {
-			if err := client.Delete(t.Context(), key, simtest.None{}); err != nil {
+			if err := client.Delete(t.Context(), key, none{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := client.Get(key); !errors.Is(err, controller.ErrStaleCache) {
@@ -119,11 +119,11 @@ func TestH10_ADeletionIsSeenOnceTheObjectIsMarkedForDeletion(t *testing.T) {
 			}
 		}
 		// Created and deleted before the cache has either change.
-		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, simtest.None{})
+		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, none{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Delete(t.Context(), simtest.KeyOf(brief), simtest.None{}); err != nil {
+		if err := client.Delete(t.Context(), simtest.KeyOf(brief), none{}); err != nil {
 			t.Fatal(err)
 		}
 		srv.Hold(false)
@@ -145,7 +145,7 @@ func TestWritesAreForgottenOnceTheCacheHasThem(t *testing.T) {
 		start(t, pods)
 		for i := range 2000 {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i)}}
-			if _, err := client.Create(t.Context(), pod, simtest.None{}); err != nil {
+			if _, err := client.Create(t.Context(), pod, none{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -166,7 +166,7 @@ func TestR03_AKeyWhoseWriteNeverReachesTheCacheIsReported(t *testing.T) {
 			if pod, _ := pods.Get(key); pod.Labels["a"] != "" {
 				return result{}, nil
 			}
-			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), simtest.None{})
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
 			return result{After: time.Second}, err
 		}, options{Logger: logTo(&log)}, controller.For(pods))
 		srv.Hold(true) // it lists, and sends no events afterwards

@@ -31,11 +31,11 @@ func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
 			return err
 		},
 		"patch": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
-			_, err := c.Patch(ctx, simtest.KeyOf(pod), func(p *corev1.Pod) { finalizer.Remove(p) }, simtest.None{})
+			_, err := c.Patch(ctx, simtest.KeyOf(pod), func(p *corev1.Pod) { finalizer.Remove(p) }, none{})
 			return err
 		},
 		"apply": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
-			_, err := c.Apply(ctx, simtest.KeyOf(pod), &corev1.Pod{}, simtest.None{})
+			_, err := c.Apply(ctx, simtest.KeyOf(pod), &corev1.Pod{}, none{})
 			return err
 		},
 	} {
@@ -83,7 +83,7 @@ func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
 		synctest.Wait()
 		srv.Hold(true)
 		config := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}}
-		if pod, err := client.Apply(t.Context(), web, config, simtest.None{}); err != nil || pod.Labels["a"] != "1" {
+		if pod, err := client.Apply(t.Context(), web, config, none{}); err != nil || pod.Labels["a"] != "1" {
 			t.Fatal(pod, err)
 		}
 		if _, _, err := client.Get(web); !errors.Is(err, controller.ErrStaleCache) {
@@ -113,7 +113,7 @@ func TestR01_AKeyIsNotReconciledBeforeTheCacheHasADeletionByAnotherPart(t *testi
 		synctest.Wait()
 		simtest.Want(t, "first", d.Take(), []string{"true"})
 		srv.Hold(true)
-		if err := client.Delete(t.Context(), web, simtest.None{}); err != nil {
+		if err := client.Delete(t.Context(), web, none{}); err != nil {
 			t.Fatal(err)
 		}
 		kicks <- web
@@ -146,7 +146,7 @@ func TestR02_ReadsOfObjectsThatTheCacheWillNeverHaveReturnTheCause(t *testing.T)
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			pod, ok, err := client.Get(key)
 			if err == nil && ok && pod.Labels["bad"] == "" {
-				_, err = client.Patch(ctx, key, label[*corev1.Pod]("bad", "1"), simtest.None{})
+				_, err = client.Patch(ctx, key, label[*corev1.Pod]("bad", "1"), none{})
 				return result{Requeue: true}, err
 			}
 			return result{}, err
@@ -261,7 +261,7 @@ func TestP03_WritesThatNoCacheWillHaveAreNotRecorded(t *testing.T) {
 		ctx := controller.WithFence(t.Context(), f)
 		for name, app := range map[string]string{"in": "web", "out": "db"} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": app}}}
-			if _, err := client.Create(ctx, pod, simtest.None{}); err != nil {
+			if _, err := client.Create(ctx, pod, none{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -130,7 +130,7 @@ func prepare(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixtu
 			r.errs = append(r.errs, err)
 		}
 	}
-	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Direct)...)), r.buffer, opts)
+	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Protobuf)...)), r.buffer, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -323,6 +323,7 @@ func TestSlowStepsAreLogged(t *testing.T) {
 		for range 6 {
 			srv.Set("a/x", value("v"))
 		}
+		synctest.Wait()
 		r.Step(t.Context())
 		if got := log.String(); !strings.Contains(got, "slow batch") || !strings.Contains(got, "events=6") {
 			t.Errorf("log: %s", got)

@@ -36,7 +36,7 @@ func TestP05_AChangeOfTheShardListsWhatIsNew(t *testing.T) {
 		r.changesAre("Added a/1@11", "Added a/2@12")
 		asked := func(want ...string) {
 			t.Helper()
-			if via == simtest.Direct { // the others decide on their own what they need not decode
+			if via == simtest.Protobuf { // the others decide on their own what they need not decode
 				r.requests(want...)
 			}
 		}
@@ -62,7 +62,7 @@ func TestP05_AChangeOfTheShardListsWhatIsNew(t *testing.T) {
 		r.set(shardOf("u11", "u12", "u13"))
 		r.changesAre("Added a/1@15", "Added b/3@13")
 		asked(`LIST "15" Exact limit=500 afresh`, `WATCH "15"`)
-		if via == simtest.Direct && srv.Counts().Decoded-decoded != 4 { // this server does not shard
+		if via == simtest.Protobuf && srv.Counts().Decoded-decoded != 4 { // this server does not shard
 			t.Errorf("%d decoded", srv.Counts().Decoded-decoded)
 		}
 		srv.Set("b/3")

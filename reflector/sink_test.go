@@ -73,6 +73,7 @@ func TestASinkGetsWhatArrivedTogetherAsOneBatch(t *testing.T) {
 		srv.Set("a/z", value("v"))
 		srv.Delete("a/y")
 		srv.Set("a/x", value("w"))
+		synctest.Wait()
 		if got := sink.step(t, r, 1); !slices.Equal(got, []string{"Added a/z@13", "Deleted a/y@14", "Updated a/x@15", "up to 15"}) {
 			t.Errorf("a read: %q", got)
 		}

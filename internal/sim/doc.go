@@ -22,7 +22,7 @@
 // fixes what the writers and the faults do, and a trace records the rest. Both run in a
 // bubble of testing/synctest: hours pass in milliseconds.
 //
-// Package simtest, below this one, has a server for tests that make each change themselves.
+// Package simtest, below this one, has the embedded API server for tests that make each change themselves.
 //
 // At every quiet point, when writers and faults have stopped and the readers have caught
 // up, the mirror is compared with the server, each view with the mirror, and each index

@@ -257,6 +257,17 @@ func (s *Storage) Rewind(changes int) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.log) - min(max(changes, 0), len(s.log))
+	s.undo(n)
+	s.version = s.compacted
+	if n > 0 {
+		s.version = max(s.version, s.log[n-1].version)
+	}
+	return s.version
+}
+
+// undo undoes all changes but the first n, and ends all watches and continue tokens, because versions will
+// be used again. The caller must hold the lock.
+func (s *Storage) undo(n int) {
 	for i := len(s.log) - 1; i >= n; i-- {
 		c := &s.log[i]
 		s.held -= c.size()
@@ -265,10 +276,6 @@ func (s *Storage) Rewind(changes int) uint64 {
 	}
 	clear(s.log[n:])
 	s.log = s.log[:n]
-	s.version = s.compacted
-	if n > 0 {
-		s.version = max(s.version, s.log[n-1].version)
-	}
 	s.rewinds++
 	for _, b := range s.buckets {
 		for w := range b.watchers {
@@ -276,7 +283,6 @@ func (s *Storage) Rewind(changes int) uint64 {
 			w.poke()
 		}
 	}
-	return s.version
 }
 
 // Remove deletes all objects of a kind regardless of finalizers and stops serving it. Its
@@ -291,6 +297,53 @@ func (s *Storage) Remove(k *kinds.Kind) (removed []*kinds.Record) {
 	b.removed = true
 	s.wake(b)
 	return removed
+}
+
+// Import makes changes as they are at one version, or at the next one for 0: it stores objects of a kind and
+// removes keys. Without changes it only advances the version.
+func (s *Storage) Import(version uint64, k *kinds.Kind, put []runtime.Object, removed []object.Key) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version = max(version, s.version+1)
+	b := s.bucket(k)
+	for _, obj := range put {
+		s.version = version - 1
+		m := kinds.MetaOf(obj)
+		key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+		s.write(b, k, key, s.Find(k, key), obj)
+	}
+	for _, key := range removed {
+		s.version = version - 1
+		if old := s.Find(k, key); old != nil {
+			s.write(b, k, key, old, nil)
+		}
+	}
+	s.version = version
+	s.wake(b)
+	return version
+}
+
+// Restore makes objects of a kind, with their versions, the only ones of the kind at a version. It undoes the
+// later changes of all kinds and cuts all watches, like a restore of etcd from a backup.
+func (s *Storage) Restore(version uint64, k *kinds.Kind, objs []runtime.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.log)
+	for n > 0 && s.log[n-1].version > version {
+		n--
+	}
+	s.undo(n)
+	s.version, s.compacted = version, min(s.compacted, version)
+	b := s.bucket(k)
+	b.records, b.lost = nil, min(b.lost, version)
+	for _, obj := range objs {
+		at, err := ParseVersion(kinds.MetaOf(obj).GetResourceVersion())
+		if err != nil || at == 0 {
+			at = version
+		}
+		r := kinds.NewRecord(obj, at)
+		b.put(r.Key, r)
+	}
 }
 
 // Now returns the current version.

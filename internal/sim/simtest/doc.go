@@ -1,9 +1,10 @@
-// Package simtest is what the tests of reflector, informer, controller and clientgo share: an API
-// server that a test changes object by object, a record of what handlers received, and
-// virtual time. Package sim, by contrast, changes its server at random.
+// Package simtest is what the tests of reflector, informer, controller and clientgo share: the
+// embedded API server, whose objects a test changes one by one and between which and its readers it
+// interferes, a record of what handlers received, and virtual time. Package sim, by contrast,
+// compares a source with a naive model of a server.
 //
 //	func TestAHandlerGetsWhatChanged(t *testing.T) {
-//		simtest.Each(t, func(t *testing.T, via simtest.Via) { // direct, protobuf, json
+//		simtest.Each(t, func(t *testing.T, via simtest.Via) { // protobuf, json
 //			srv := simtest.Pods("shop/web") // at version 101
 //			pods := newInformer(t, srv.Source(via), podOptions{})
 //			var r simtest.Recorder
@@ -19,8 +20,8 @@
 //
 // The nouns:
 //
-//   - [Server] has the objects of one resource. It is a source for a reflector, the API of
-//     a controller's client, and, with [Server.Source], bytes that package wire decodes.
+//   - [Server] is one resource of a package apiserver's server and a source for a reflector, in one
+//     encoding or, with [Server.Source], another. [Server.Client] writes to it.
 //   - [Stream] is one watch. A test may write any event to it.
 //   - [Recorder] has a line for each call of a handler.
 //   - [LeaseLink] is one process's connection to its lease, which a test interrupts.

@@ -3,17 +3,24 @@ package simtest
 import (
 	"fmt"
 	"io"
-	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // Object is what a server can have: the built-in kinds, for example.
@@ -22,13 +29,12 @@ type Object interface {
 	runtime.Object
 }
 
-// Server is an API server for one resource: the objects, one version that each change
-// increments, and every change since the last compaction. It answers as a real one does
-// unless the test says otherwise, except that it never ends a watch, sends no bookmarks of
-// its own, and of a selection only knows the namespace.
+// Server is one resource of an embedded API server, and a source of its objects in which a test
+// interferes. Each change increments the version. It sends no bookmarks of its own, and of a
+// selection only knows the namespace.
 //
-// Keys are strings like "shop/web". All methods may be called from any goroutine. The server
-// never writes to an object that it has stored, and no caller may.
+// Keys are strings like "shop/web". All methods may be called from any goroutine, but those that
+// interfere with streams, such as Cut, only by one at a time: they first let arrive what was sent.
 type Server[T Object] struct {
 	// OnList and OnWatch answer the nth request of their kind, from 1 on, if they return
 	// true. The server calls them without its lock. A test sets these fields within Do, or
@@ -36,26 +42,24 @@ type Server[T Object] struct {
 	// none.
 	OnList  func(n int, opts object.ListOptions, sink func(object.Item[T]) error) (object.Page, error, bool)
 	OnWatch func(n int, opts object.WatchOptions) (object.Stream[T], error, bool)
-	// OnWrite is called when a client's write begins, and its error refuses the write.
-	// Set like OnList. Defaults to none.
-	OnWrite WriteFunc
 	// Streams accepts streaming lists. Set like OnList. Defaults to false: they get 400.
 	Streams bool
 	// Unlimited is the version at which a list ignores its limit. Set like OnList. Defaults
 	// to "0".
 	Unlimited object.Version
 
-	mu        sync.Mutex // guards everything below
-	version   int
-	compacted int // watches begin here or later
-	objects   map[object.Key]T
-	history   []object.Event[T]
-	held      bool
-	backlog   []object.Event[T] // the part of the history that is held back
-	streams   []*Stream[T]
-	refused   map[string]error // of lists of a namespace, "" for all
-	requests  []string
-	counts    Counts
+	api      *apiserver.Server
+	resource wire.Resource[T]
+	source   *source[T] // Protobuf
+
+	mu       sync.Mutex // guards everything below
+	history  []object.Event[T]
+	held     bool
+	streams  []*Stream[T]
+	refused  map[string]error // of lists of a namespace, "" for all
+	requests []string
+	counts   Counts
+	tokens   map[string]string // the server's continue tokens by those of readers
 }
 
 // Counts is how much a server was asked for.
@@ -66,9 +70,31 @@ type Counts struct {
 	Decoded int
 }
 
+// Via is the encoding in which objects reach a reader.
+type Via string
+
+// The encodings.
+const (
+	Protobuf Via = "protobuf"
+	JSON     Via = "json"
+)
+
+// Each runs a test for each Via, in a bubble of virtual time.
+func Each(t *testing.T, test func(t *testing.T, via Via)) {
+	t.Helper()
+	for _, via := range []Via{Protobuf, JSON} {
+		t.Run("source="+string(via), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, via) })
+		})
+	}
+}
+
 // New makes a server at a version and creates objects, each at the next version.
 func New[T Object](version int, keys ...string) *Server[T] {
-	s := &Server[T]{Unlimited: "0", version: version, objects: map[object.Key]T{}, refused: map[string]error{}}
+	s := &Server[T]{Unlimited: "0", resource: wire.MustOf[T](), refused: map[string]error{}, tokens: map[string]string{}}
+	s.api = must(apiserver.New(apiserver.Options{AnyNamespace: true, NoBookmarks: true, GoneAsStatus: true, Seed: 1}))
+	s.source = s.Source(Protobuf).(*source[T])
+	s.Load(version)
 	for _, k := range keys {
 		s.Set(k)
 	}
@@ -76,28 +102,59 @@ func New[T Object](version int, keys ...string) *Server[T] {
 	return s
 }
 
+func must[V any](v V, err error) V {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // Pods makes a server of pods, the first at version 101.
 func Pods(keys ...string) *Server[*corev1.Pod] { return New[*corev1.Pod](100, keys...) }
+
+// Client returns a client of the server.
+func (s *Server[T]) Client() *wire.API[T] { return s.connect(Protobuf) }
+
+func (s *Server[T]) connect(via Via) *wire.API[T] {
+	c := must(wire.NewWithTransport(&url.URL{Scheme: "http", Host: "simtest"}, &transport{s.api, via}, wire.Options{}))
+	return wire.For(c, s.resource)
+}
+
+// Source returns a source of the server's objects.
+func (s *Server[T]) Source(via Via) reflector.Source[T] {
+	return &source[T]{s, must(stream.NewSource(s.connect(via), object.Selection{}, stream.Options{}))}
+}
 
 // Set creates or updates an object and returns its new state. The UID of an object that is
 // created at version 101 is "u101".
 func (s *Server[T]) Set(key string, edits ...func(T)) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := object.RawKey(key)
-	obj, ok := s.objects[k]
-	if ok {
-		obj = clone(obj)
-	} else {
+	k, kind := object.RawKey(key), object.Updated
+	obj, ok := s.find(k)
+	if !ok {
+		kind = object.Added
 		obj = reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 		obj.SetNamespace(k.Namespace)
 		obj.SetName(k.Name)
-		obj.SetUID(s.nextUID())
+		obj.SetUID(object.UID(fmt.Sprint("u", s.api.Version()+1)))
 	}
 	for _, edit := range edits {
 		edit(obj)
 	}
-	return s.put(obj)
+	must(s.api.Import(s.resource.GVR(), 0, []runtime.Object{obj}))
+	obj, _ = s.find(k)
+	s.history = append(s.history, object.Event[T]{Kind: kind, Item: ItemOf(obj)})
+	return obj
+}
+
+// find returns a copy of an object.
+func (s *Server[T]) find(key object.Key) (v T, ok bool) {
+	obj, err := s.api.Get(s.resource.GVR(), key)
+	if err != nil {
+		return v, false
+	}
+	return clone(obj.(T)), true
 }
 
 // Delete removes an object, whatever its finalizers, and returns its last state with the
@@ -109,58 +166,69 @@ func (s *Server[T]) Delete(key string) T { return s.DeleteTogether(1, key) }
 func (s *Server[T]) DeleteTogether(sent int, keys ...string) (first T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version++
+	var removed []object.Key
+	version := object.Version(strconv.FormatUint(s.api.Version()+1, 10))
 	for i, key := range keys {
-		last := clone(s.objects[object.RawKey(key)])
-		last.SetResourceVersion(strconv.Itoa(s.version))
-		s.remove(last, i < sent)
-		if i == 0 {
+		k := object.RawKey(key)
+		last, _ := s.find(k)
+		last.SetResourceVersion(string(version))
+		s.history = append(s.history, object.Event[T]{Kind: object.Deleted, Item: ItemOf(last)})
+		if removed = append(removed, k); i == 0 {
 			first = last
 		}
+		if i >= sent {
+			for _, st := range s.streams {
+				st.unsent = append(st.unsent, last)
+			}
+		}
 	}
+	must(s.api.Import(s.resource.GVR(), 0, nil, removed...))
 	return first
 }
 
 // Load makes these objects the state at a version, as a restore from a backup does. It
 // forgets the history and cuts all watches.
 func (s *Server[T]) Load(version int, objs ...T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cut(io.ErrUnexpectedEOF)
-	s.version, s.compacted = version, min(s.compacted, version)
-	s.history, s.backlog = nil, nil
-	clear(s.objects)
+	s.Cut(io.ErrUnexpectedEOF)
+	var all []runtime.Object
 	for _, obj := range objs {
-		s.objects[KeyOf(obj)] = obj
+		all = append(all, obj)
 	}
+	if err := s.api.Restore(s.resource.GVR(), uint64(version), all...); err != nil {
+		panic(err)
+	}
+	s.Do(func() { s.history = nil })
 }
 
 // Get returns an object, or nil if there is none.
-func (s *Server[T]) Get(key string) (v T) {
-	s.Do(func() { v = s.objects[object.RawKey(key)] })
+func (s *Server[T]) Get(key string) T {
+	v, _ := s.find(object.RawKey(key))
 	return v
 }
 
 // Objects returns all objects in the order of their keys.
 func (s *Server[T]) Objects() (v []T) {
-	s.Do(func() { v = s.sorted() })
+	for _, obj := range must(s.api.Objects(s.resource.GVR())) {
+		v = append(v, clone(obj.(T)))
+	}
 	return v
 }
 
-// History returns the events since the last compaction.
+// History returns the changes by the test since the last compaction.
 func (s *Server[T]) History() (v []object.Event[T]) {
 	s.Do(func() { v = slices.Clone(s.history) })
 	return v
 }
 
 // Version returns the newest version.
-func (s *Server[T]) Version() (v object.Version) {
-	s.Do(func() { v = s.now() })
-	return v
+func (s *Server[T]) Version() object.Version {
+	return object.Version(strconv.FormatUint(s.api.Version(), 10))
 }
 
 // SetVersion makes a version the newest one, as changes of other resources do.
-func (s *Server[T]) SetVersion(version int) { s.Do(func() { s.version = version }) }
+func (s *Server[T]) SetVersion(version int) {
+	must(s.api.Import(s.resource.GVR(), uint64(version), nil))
+}
 
 // Do runs f with the server's lock held, so that a hook which the server calls later sees
 // what f wrote.
@@ -172,32 +240,48 @@ func (s *Server[T]) Do(f func()) {
 
 // Bookmark increments the version, sends it to all watches as a bookmark and returns it.
 func (s *Server[T]) Bookmark() object.Version {
+	s.settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version++
-	s.send(object.Event[T]{Bookmark: true, Item: object.Item[T]{Version: s.now()}})
-	return s.now()
+	must(s.api.Import(s.resource.GVR(), 0, nil))
+	for _, st := range s.streams {
+		s.deliver(st, object.Event[T]{Bookmark: true, Item: object.Item[T]{Version: s.Version()}})
+	}
+	return s.Version()
 }
 
 // Compact forgets the history: watches from before the present version get 410.
-func (s *Server[T]) Compact() { s.Do(func() { s.compacted, s.history = s.version, nil }) }
+func (s *Server[T]) Compact() {
+	s.settle()
+	s.api.Compact(0)
+	s.Do(func() { s.history = nil })
+}
 
 // Expire compacts the history and cuts all watches, at a new version, so that every reader
 // has to list.
 func (s *Server[T]) Expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version++
-	s.compacted, s.history = s.version, nil
-	s.cut(io.EOF)
+	s.settle()
+	must(s.api.Import(s.resource.GVR(), 0, nil))
+	s.Compact()
+	s.Cut(io.EOF)
 }
 
 // Cut ends all watches with an error, io.EOF for the regular end. Each first delivers what
 // it was sent.
-func (s *Server[T]) Cut(err error) { s.Do(func() { s.cut(err) }) }
+func (s *Server[T]) Cut(err error) {
+	s.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		st.muted = true
+		st.Fail(err)
+	}
+	s.streams = nil
+}
 
 // Mute leaves the open watches open and sends them nothing more.
 func (s *Server[T]) Mute() {
+	s.settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
@@ -207,14 +291,22 @@ func (s *Server[T]) Mute() {
 
 // Hold holds the events of all watches back, or sends those that were held back.
 func (s *Server[T]) Hold(on bool) {
+	s.settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
-	if !on {
-		for _, ev := range s.backlog {
-			s.send(ev)
+	for _, st := range s.streams {
+		if held := st.backlog; !on {
+			st.backlog = nil
+			st.Send(held...)
 		}
-		s.backlog = nil
+	}
+}
+
+// settle lets open watches receive what was sent.
+func (s *Server[T]) settle() {
+	if time.Now().Year() == 2000 { // in a bubble
+		synctest.Wait()
 	}
 }
 
@@ -224,6 +316,7 @@ func (s *Server[T]) Refuse(namespace string, err error) { s.Do(func() { s.refuse
 
 // Stream returns the watch that was opened last.
 func (s *Server[T]) Stream() *Stream[T] {
+	s.settle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.streams) == 0 {
@@ -245,58 +338,7 @@ func (s *Server[T]) Counts() (v Counts) {
 	return v
 }
 
-func (s *Server[T]) now() object.Version   { return object.Version(strconv.Itoa(s.version)) }
-func (s *Server[T]) nextUID() object.UID   { return object.UID(fmt.Sprint("u", s.version+1)) }
-func clone[T runtime.Object](obj T) T      { return obj.DeepCopyObject().(T) }
-func number(v object.Version) (int, error) { return strconv.Atoi(string(v)) }
-
-func (s *Server[T]) sorted() []T {
-	return slices.SortedFunc(maps.Values(s.objects), func(a, b T) int { return KeyOf(a).Compare(KeyOf(b)) })
-}
-
-// put stores an object at the next version.
-func (s *Server[T]) put(obj T) T {
-	s.version++
-	obj.SetResourceVersion(strconv.Itoa(s.version))
-	kind := object.Added
-	if _, ok := s.objects[KeyOf(obj)]; ok {
-		kind = object.Updated
-	}
-	s.objects[KeyOf(obj)] = obj
-	s.note(kind, obj, true)
-	return obj
-}
-
-// remove deletes an object whose last state this is.
-func (s *Server[T]) remove(last T, sent bool) {
-	delete(s.objects, KeyOf(last))
-	s.note(object.Deleted, last, sent)
-}
-
-// note makes a change part of the history and sends it to open watches.
-func (s *Server[T]) note(kind object.Kind, obj T, sent bool) {
-	ev := object.Event[T]{Kind: kind, Item: ItemOf(obj)}
-	s.history = append(s.history, ev)
-	switch {
-	case s.held:
-		s.backlog = append(s.backlog, ev)
-	case sent:
-		s.send(ev)
-	}
-}
-
-func (s *Server[T]) send(ev object.Event[T]) {
-	for _, st := range s.streams {
-		st.deliver(ev)
-	}
-}
-
-func (s *Server[T]) cut(err error) {
-	for _, st := range s.streams {
-		st.Fail(err)
-	}
-	s.streams = nil
-}
+func clone[T runtime.Object](obj T) T { return obj.DeepCopyObject().(T) }
 
 // KeyOf returns the key of an object.
 func KeyOf(obj metav1.Object) object.Key {

@@ -1,19 +1,40 @@
 package simtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
-// List implements reflector.Source. Each item is a copy, which the reader owns.
-func (s *Server[T]) List(_ context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+// source reads the objects of a server in one encoding.
+type source[T Object] struct {
+	*Server[T]
+	from *stream.Source[T]
+}
+
+// List implements reflector.Source.
+func (s *Server[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+	return s.source.List(ctx, opts, in, sink)
+}
+
+// Watch implements reflector.Source.
+func (s *Server[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
+	return s.source.Watch(ctx, opts, in)
+}
+
+// List implements reflector.Source.
+func (s *source[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
 	s.mu.Lock()
 	s.counts.Lists++
 	n := s.counts.Lists
@@ -44,62 +65,53 @@ func (s *Server[T]) List(_ context.Context, opts object.ListOptions, in *object.
 			return page, err
 		}
 	}
-	return s.Answer(opts, in, sink)
+	return s.answer(ctx, opts, in, sink)
 }
 
-// Answer answers a list, for an OnList that changes the answer. A continue token is "c" and
-// the number of items before it.
+// Answer answers a list, for an OnList that changes the answer.
 func (s *Server[T]) Answer(opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
-	s.mu.Lock()
-	if v, err := number(opts.Version); err == nil && v > s.version {
-		defer s.mu.Unlock()
-		return object.Page{}, TooLarge(v, s.version)
-	}
-	var items []object.Item[T]
-	for _, obj := range s.sorted() {
-		if opts.Namespace != "" && obj.GetNamespace() != opts.Namespace {
-			continue
-		}
-		items = append(items, s.item(obj, in))
-	}
-	from, limit := 0, int(opts.Limit)
-	if opts.Continue != "" {
-		fmt.Sscanf(opts.Continue, "c%d", &from)
-	}
-	page := object.Page{Version: s.now()}
-	to := len(items)
-	if limit > 0 && from+limit < to && (opts.Continue != "" || opts.Version != s.Unlimited) {
-		to = from + limit
-		page.Continue = fmt.Sprintf("c%d", to)
-	}
-	items = items[min(from, to):to]
-	for _, it := range items {
-		if !it.Held {
-			s.counts.Decoded++
-		}
-	}
-	s.mu.Unlock()
-	for _, it := range items {
-		if err := sink(it); err != nil {
-			return object.Page{}, err
-		}
-	}
-	return page, nil
+	return s.source.answer(context.Background(), opts, in, sink)
 }
 
-// item returns a copy of an object, or that the reader holds it.
-func (s *Server[T]) item(obj T, in *object.Intake[T]) object.Item[T] {
-	it := ItemOf(obj)
-	if it.Held = in.Holds(it.Key, it.UID, it.Version); it.Held {
-		it.Value = object.Value[T]{}
-	} else {
-		it.Object = clone(obj)
+// answer answers a list. A continue token is "c" and the number of items before it.
+func (s *source[T]) answer(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+	if err := s.reached(opts.Version); err != nil {
+		return object.Page{}, err
 	}
-	return it
+	opts.Selection = object.Selection{Namespace: opts.Namespace}
+	if opts.Version == "0" && s.Unlimited != "0" {
+		opts.Version = ""
+	}
+	n := 0
+	if opts.Continue != "" {
+		fmt.Sscanf(opts.Continue, "c%d", &n)
+		s.Do(func() { opts.Continue = s.tokens[opts.Continue] })
+	}
+	page, err := s.from.List(ctx, opts, in, func(it object.Item[T]) error {
+		n++
+		if !it.Held {
+			s.Do(func() { s.counts.Decoded++ })
+		}
+		return sink(it)
+	})
+	if page.Continue != "" {
+		token := fmt.Sprintf("c%d", n)
+		s.Do(func() { s.tokens[token] = page.Continue })
+		page.Continue = token
+	}
+	return page, err
+}
+
+// reached returns an error at once if the server has not reached a version.
+func (s *Server[T]) reached(version object.Version) error {
+	if v, err := strconv.Atoi(string(version)); err == nil && v > int(s.api.Version()) {
+		return TooLarge(v, int(s.api.Version()))
+	}
+	return nil
 }
 
 // Watch implements reflector.Source.
-func (s *Server[T]) Watch(_ context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
+func (s *source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
 	s.mu.Lock()
 	s.counts.Watches++
 	n := s.counts.Watches
@@ -122,39 +134,59 @@ func (s *Server[T]) Watch(_ context.Context, opts object.WatchOptions, in *objec
 			return st, err
 		}
 	}
-	return s.watch(opts, in)
-}
-
-func (s *Server[T]) watch(opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if opts.InitialEvents && !s.Streams {
 		return nil, apierrors.NewBadRequest("sendInitialEvents is forbidden")
 	}
+	if err := s.reached(opts.Version); err != nil {
+		return nil, err
+	}
+	opts.Selection, opts.Timeout = object.Selection{Namespace: opts.Namespace}, 10_000*time.Hour
+	events, err := s.from.Watch(ctx, opts, in)
+	if err != nil {
+		return nil, err
+	}
 	st := NewStream[T]()
-	st.namespace = opts.Namespace
-	from, err := number(opts.Version)
-	switch {
-	case err == nil && from > s.version:
-		return nil, TooLarge(from, s.version)
-	case opts.InitialEvents:
-		for _, obj := range s.sorted() {
-			if opts.Namespace == "" || obj.GetNamespace() == opts.Namespace {
-				st.Send(object.Event[T]{Kind: object.Added, Item: s.item(obj, in)})
-			}
+	st.close = sync.OnceFunc(func() {
+		close(st.closed)
+		events.Close()
+	})
+	s.Do(func() { s.streams = append(s.streams, st) })
+	go s.forward(events, st)
+	return st, nil
+}
+
+// forward sends what the server sends.
+func (s *Server[T]) forward(from object.Stream[T], st *Stream[T]) {
+	for {
+		events, err := from.Next()
+		s.mu.Lock()
+		for _, ev := range events {
+			ev.Item.Raw = bytes.Clone(ev.Item.Raw)
+			s.deliver(st, ev)
 		}
-		st.from = s.version
-		st.Send(object.Event[T]{Bookmark: true, Item: object.Item[T]{Version: s.now()}, InitialEnd: true})
-	case err == nil && from < s.compacted:
-		return nil, apierrors.NewResourceExpired("too old resource version")
-	case err == nil:
-		st.from = from
-		for _, ev := range s.history[:len(s.history)-min(len(s.backlog), len(s.history))] {
-			st.deliver(ev)
+		muted := st.muted
+		s.mu.Unlock()
+		if err != nil {
+			if !muted {
+				st.Fail(err)
+			}
+			return
 		}
 	}
-	s.streams = append(s.streams, st)
-	return st, nil
+}
+
+// deliver sends an event if the test lets it. The caller must hold the lock.
+func (s *Server[T]) deliver(st *Stream[T], ev object.Event[T]) {
+	unsent := ev.Kind == object.Deleted && slices.ContainsFunc(st.unsent, func(obj T) bool {
+		return KeyOf(obj) == ev.Item.Key && obj.GetResourceVersion() == string(ev.Item.Version)
+	})
+	switch {
+	case st.muted || unsent:
+	case s.held:
+		st.backlog = append(st.backlog, ev)
+	default:
+		st.Send(ev)
+	}
 }
 
 // TooLarge is the error of a request for a version that a server has not reached.
@@ -166,10 +198,10 @@ func TooLarge(want, have int) error {
 
 // Stream is a watch. Its methods may be called from any goroutine.
 type Stream[T Object] struct {
-	// What a server sends it; guarded by the server's lock.
-	namespace string // of these objects, "" for all
-	from      int    // after this version
-	muted     bool   // nothing any more
+	// How the test interferes; guarded by the server's lock.
+	muted   bool
+	backlog []object.Event[T] // held back
+	unsent  []T               // last states of objects whose deletions are not sent
 
 	mu     sync.Mutex // guards queue and err
 	queue  []object.Event[T]
@@ -185,18 +217,6 @@ func NewStream[T Object](events ...object.Event[T]) *Stream[T] {
 	st.close = sync.OnceFunc(func() { close(st.closed) })
 	st.Send(events...)
 	return st
-}
-
-// deliver sends a copy of an event, if it is one of those that were asked for.
-func (st *Stream[T]) deliver(ev object.Event[T]) {
-	at, _ := number(ev.Item.Version)
-	if st.muted || at <= st.from || !ev.Bookmark && st.namespace != "" && ev.Item.Key.Namespace != st.namespace {
-		return
-	}
-	if !ev.Bookmark {
-		ev.Item.Object = clone(ev.Item.Object)
-	}
-	st.Send(ev)
 }
 
 // Send sends events, unchanged.

@@ -55,17 +55,8 @@ type soleController struct {
 	handler cache.ResourceEventHandlerRegistration
 }
 
-// Run implements cache.Controller.
-func (c soleController) Run(stopCh <-chan struct{}) { c.inf.Run(stopCh) }
-
-// RunWithContext implements cache.Controller.
-func (c soleController) RunWithContext(ctx context.Context) { c.inf.RunWithContext(ctx) }
-
-// HasSynced implements cache.Controller.
-func (c soleController) HasSynced() bool { return c.handler.HasSynced() }
-
-// HasSyncedChecker implements cache.Controller.
+func (c soleController) Run(stopCh <-chan struct{})          { c.inf.Run(stopCh) }
+func (c soleController) RunWithContext(ctx context.Context)  { c.inf.RunWithContext(ctx) }
+func (c soleController) HasSynced() bool                     { return c.handler.HasSynced() }
 func (c soleController) HasSyncedChecker() cache.DoneChecker { return c.handler.HasSyncedChecker() }
-
-// LastSyncResourceVersion implements cache.Controller.
-func (c soleController) LastSyncResourceVersion() string { return c.inf.LastSyncResourceVersion() }
+func (c soleController) LastSyncResourceVersion() string     { return c.inf.LastSyncResourceVersion() }

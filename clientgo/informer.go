@@ -113,14 +113,12 @@ type sharedInformer struct {
 	period      time.Duration // of handlers that do not say
 }
 
-// SetWatchErrorHandler implements cache.SharedInformer.
 func (inf *sharedInformer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
 var errStarted = errors.New("informer has already started")
 
-// SetWatchErrorHandlerWithContext implements cache.SharedInformer.
 func (inf *sharedInformer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -131,7 +129,6 @@ func (inf *sharedInformer) SetWatchErrorHandlerWithContext(handler cache.WatchEr
 	return nil
 }
 
-// SetTransform implements cache.SharedInformer.
 func (inf *sharedInformer) SetTransform(handler cache.TransformFunc) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -142,7 +139,6 @@ func (inf *sharedInformer) SetTransform(handler cache.TransformFunc) error {
 	return nil
 }
 
-// Run implements cache.SharedInformer.
 func (inf *sharedInformer) Run(stopCh <-chan struct{}) {
 	inf.RunWithContext(wait.ContextForChannel(stopCh))
 }
@@ -221,11 +217,8 @@ func (inf *sharedInformer) process(b *object.Batch[record], apply func(*object.B
 // waits for it: a fake client has no history, so what a program deletes between the list and the
 // watch would never be reported.
 func (inf *sharedInformer) WatchStarted() <-chan struct{} { return inf.watched }
-
-func (inf *sharedInformer) noteWatch() { inf.watchedOnce.Do(func() { close(inf.watched) }) }
-
-// HasSynced implements cache.SharedInformer.
-func (inf *sharedInformer) HasSynced() bool { return isClosed(inf.core.Synced()) }
+func (inf *sharedInformer) noteWatch()                    { inf.watchedOnce.Do(func() { close(inf.watched) }) }
+func (inf *sharedInformer) HasSynced() bool               { return isClosed(inf.core.Synced()) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
@@ -236,7 +229,6 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// HasSyncedChecker implements cache.SharedInformer.
 func (inf *sharedInformer) HasSyncedChecker() cache.DoneChecker {
 	return done{fmt.Sprintf("SharedIndexInformer %T", inf.example), inf.core.Synced()}
 }
@@ -247,27 +239,18 @@ type done struct {
 	done <-chan struct{}
 }
 
-// Name implements cache.DoneChecker.
-func (d done) Name() string { return d.name }
-
-// Done implements cache.DoneChecker.
+func (d done) Name() string          { return d.name }
 func (d done) Done() <-chan struct{} { return d.done }
 
-// LastSyncResourceVersion implements cache.SharedInformer.
 func (inf *sharedInformer) LastSyncResourceVersion() string {
 	return string(inf.Status().Mark.Version)
 }
 
 // Status returns the state of the informer's list and watch.
-func (inf *sharedInformer) Status() reflector.Status { return inf.core.Sources()[0].Reflector }
-
-// GetStore implements cache.SharedInformer.
-func (inf *sharedInformer) GetStore() cache.Store { return inf.mirror }
-
-// GetIndexer implements cache.SharedIndexInformer.
+func (inf *sharedInformer) Status() reflector.Status  { return inf.core.Sources()[0].Reflector }
+func (inf *sharedInformer) GetStore() cache.Store     { return inf.mirror }
 func (inf *sharedInformer) GetIndexer() cache.Indexer { return inf.mirror }
 
-// AddIndexers implements cache.SharedIndexInformer.
 func (inf *sharedInformer) AddIndexers(indexers cache.Indexers) error {
 	if inf.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already")
@@ -275,7 +258,6 @@ func (inf *sharedInformer) AddIndexers(indexers cache.Indexers) error {
 	return inf.mirror.AddIndexers(indexers)
 }
 
-// IsStopped implements cache.SharedInformer.
 func (inf *sharedInformer) IsStopped() bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -293,15 +275,10 @@ type controller struct{ inf *sharedInformer }
 func (c controller) Run(<-chan struct{}) {}
 
 // RunWithContext implements cache.Controller and does nothing.
-func (c controller) RunWithContext(context.Context) {}
-
-// HasSynced implements cache.Controller.
-func (c controller) HasSynced() bool { return c.inf.HasSynced() }
-
-// HasSyncedChecker implements cache.Controller.
+func (c controller) RunWithContext(context.Context)      {}
+func (c controller) HasSynced() bool                     { return c.inf.HasSynced() }
 func (c controller) HasSyncedChecker() cache.DoneChecker { return c.inf.HasSyncedChecker() }
 
-// LastSyncResourceVersion implements cache.Controller.
 func (c controller) LastSyncResourceVersion() string {
 	if !features.FeatureGates().Enabled(features.InformerResourceVersion) {
 		return ""

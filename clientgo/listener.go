@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -38,10 +39,7 @@ type listener struct {
 	next          time.Time
 }
 
-// HasSynced implements cache.ResourceEventHandlerRegistration.
-func (l *listener) HasSynced() bool { return isClosed(l.synced) }
-
-// HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
+func (l *listener) HasSynced() bool                     { return isClosed(l.synced) }
 func (l *listener) HasSyncedChecker() cache.DoneChecker { return done{l.name, l.synced} }
 
 // ShutdownChan is what cache.ShutDownEventHandler waits for.
@@ -138,17 +136,14 @@ func (l *listener) panicked(e *informer.PanicError) {
 	select {}
 }
 
-// AddEventHandler implements cache.SharedInformer.
 func (inf *sharedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return inf.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (inf *sharedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return inf.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions implements cache.SharedInformer.
 func (inf *sharedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -164,7 +159,7 @@ func (inf *sharedInformer) AddEventHandlerWithOptions(handler cache.ResourceEven
 		inf:     inf,
 		logger:  logger,
 		handler: handler,
-		name:    inf.HasSyncedChecker().Name() + " + event handler " + handlerName(handler),
+		name:    handlerName(inf.example, handler),
 		synced:  make(chan struct{}),
 		quit:    make(chan struct{}),
 	}
@@ -179,9 +174,14 @@ func (inf *sharedInformer) AddEventHandlerWithOptions(handler cache.ResourceEven
 	return l, nil
 }
 
+// handlerName returns the name of a handler's registration, which is that of client-go's.
+func handlerName(example runtime.Object, handler cache.ResourceEventHandler) string {
+	unused := cache.NewSharedIndexInformer(&cache.ListWatch{}, example, 0, nil) // never started
+	return must(unused.AddEventHandler(handler)).HasSyncedChecker().Name()
+}
+
 var errForeign = errors.New("invalid key type: the registration is not one of this package's")
 
-// RemoveEventHandler implements cache.SharedInformer.
 func (inf *sharedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*listener)
 	if !ok {

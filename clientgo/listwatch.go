@@ -84,12 +84,10 @@ type listWatch[T runtime.Object] struct {
 // records is what our informers and reflectors look for; see recordsOf.
 func (lw *listWatch[T]) records() reflector.Source[record] { return wireRecords[T]{lw.src} }
 
-// List implements cache.ListerWatcher.
 func (lw *listWatch[T]) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(context.Background(), opts)
 }
 
-// ListWithContext implements cache.ListerWatcherWithContext.
 func (lw *listWatch[T]) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	var objs []runtime.Object
 	page, err := lw.src.List(ctx, object.ListOptions{
@@ -129,12 +127,10 @@ func listOf[T runtime.Object](lm metav1.ListMeta, objs []runtime.Object) (runtim
 	return list, meta.SetList(list, objs)
 }
 
-// Watch implements cache.ListerWatcher.
 func (lw *listWatch[T]) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return lw.WatchWithContext(context.Background(), opts)
 }
 
-// WatchWithContext implements cache.ListerWatcherWithContext.
 func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	wo := object.WatchOptions{
 		Selection:     object.Selection{Labels: opts.LabelSelector, Fields: opts.FieldSelector},
@@ -161,7 +157,6 @@ type decoder[T runtime.Object] struct {
 	over   bool
 }
 
-// Close implements watch.Decoder.
 func (d *decoder[T]) Close() { d.stream.Close() }
 
 // Decode implements watch.Decoder. An error is an event, which is the last.
@@ -214,12 +209,10 @@ func failed(err error) *metav1.Status {
 // wireRecords is the wire's source with its objects as records.
 type wireRecords[T runtime.Object] struct{ src *stream.Source[T] }
 
-// List implements reflector.Source.
 func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 	return s.src.List(ctx, opts, under[T](in), func(item object.Item[T]) error { return sink(recordItem(&item)) })
 }
 
-// Watch implements reflector.Source.
 func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
 	stream, err := s.src.Watch(ctx, opts, under[T](in))
 	if err != nil {

@@ -48,17 +48,14 @@ func (lw *lazyListWatch) get(ctx context.Context) (cache.ListerWatcher, error) {
 	return lw.found, nil
 }
 
-// List implements cache.ListerWatcher.
 func (lw *lazyListWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(context.Background(), opts)
 }
 
-// Watch implements cache.ListerWatcher.
 func (lw *lazyListWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return lw.WatchWithContext(context.Background(), opts)
 }
 
-// ListWithContext implements cache.ListerWatcherWithContext.
 func (lw *lazyListWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	found, err := lw.get(ctx)
 	if err != nil {
@@ -67,7 +64,6 @@ func (lw *lazyListWatch) ListWithContext(ctx context.Context, opts metav1.ListOp
 	return cache.ToListerWatcherWithContext(found).ListWithContext(ctx, opts)
 }
 
-// WatchWithContext implements cache.ListerWatcherWithContext.
 func (lw *lazyListWatch) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	found, err := lw.get(ctx)
 	if err != nil {

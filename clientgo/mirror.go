@@ -35,6 +35,8 @@ type mirror struct {
 	rv     string
 }
 
+var _ cache.TransactionStore = (*mirror)(nil)
+
 // mirrorIndexes never change; AddIndexers replaces them.
 type mirrorIndexes struct {
 	funcs  cache.Indexers
@@ -82,7 +84,6 @@ func (m *mirror) applied(ctx context.Context, b *object.Batch[record]) {
 	}
 }
 
-// Bookmark implements cache.Store.
 func (m *mirror) Bookmark(rv string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,10 +118,8 @@ func (m *mirror) Add(obj any) error {
 	})
 }
 
-// Update implements cache.Store.
 func (m *mirror) Update(obj any) error { return m.Add(obj) }
 
-// Delete implements cache.Store.
 func (m *mirror) Delete(obj any) error {
 	key, err := keyOf(obj)
 	if err != nil {
@@ -140,7 +139,6 @@ func (m *mirror) reached(obj any) {
 	}
 }
 
-// Replace implements cache.Store.
 func (m *mirror) Replace(list []any, version string) error {
 	records := make([]record, 0, len(list))
 	for _, obj := range list {
@@ -187,7 +185,6 @@ func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError 
 	return &cache.TransactionError{SuccessfulIndices: done, TotalTransactions: len(txns), Errors: errs}
 }
 
-// Get implements cache.Store.
 func (m *mirror) Get(obj any) (item any, exists bool, err error) {
 	key, err := keyOf(obj)
 	if err != nil {
@@ -197,7 +194,6 @@ func (m *mirror) Get(obj any) (item any, exists bool, err error) {
 	return item, exists, nil
 }
 
-// GetByKey implements cache.Store.
 func (m *mirror) GetByKey(key string) (item any, exists bool, err error) {
 	item, exists = m.get(object.RawKey(key))
 	return item, exists, nil
@@ -223,7 +219,6 @@ func objectsOf(snap store.Snapshot[record], chunk int) []any {
 	return objs
 }
 
-// ListKeys implements cache.Store.
 func (m *mirror) ListKeys() []string {
 	return list(m, &m.keys, store.Snapshot[record].ChunkKeys)
 }
@@ -260,7 +255,6 @@ func currentAt[E any](snap store.Snapshot[record], cached *atomic.Pointer[listin
 	return is
 }
 
-// AddIndexers implements cache.Indexer.
 func (m *mirror) AddIndexers(newIndexers cache.Indexers) error {
 	m.adding.Lock()
 	defer m.adding.Unlock()
@@ -317,7 +311,6 @@ func indexOf(name string, f cache.IndexFunc) *store.Index[record, string] {
 	})
 }
 
-// GetIndexers implements cache.Indexer.
 func (m *mirror) GetIndexers() cache.Indexers { return m.indexes.Load().funcs }
 
 // named returns an index by its name.
@@ -328,7 +321,6 @@ func (m *mirror) named(name string) (*store.Index[record, string], error) {
 	return nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // as client-go says it
 }
 
-// ByIndex implements cache.Indexer.
 func (m *mirror) ByIndex(indexName, indexedValue string) ([]any, error) {
 	x, err := m.named(indexName)
 	if err != nil {
@@ -344,7 +336,6 @@ func (m *mirror) ByIndex(indexName, indexedValue string) ([]any, error) {
 	return found, nil
 }
 
-// Index implements cache.Indexer.
 func (m *mirror) Index(indexName string, obj any) ([]any, error) {
 	x, err := m.named(indexName)
 	if err != nil {
@@ -365,7 +356,6 @@ func (m *mirror) Index(indexName string, obj any) ([]any, error) {
 	return found, nil
 }
 
-// IndexKeys implements cache.Indexer.
 func (m *mirror) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	x, err := m.named(indexName)
 	if err != nil {
@@ -377,7 +367,6 @@ func (m *mirror) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	return keys, nil
 }
 
-// ListIndexFuncValues implements cache.Indexer.
 func (m *mirror) ListIndexFuncValues(indexName string) []string {
 	values := make([]string, 0, 64)
 	if x, err := m.named(indexName); err == nil {

@@ -52,7 +52,6 @@ type transformed struct {
 	answered func()
 }
 
-// List implements reflector.Source.
 func (s transformed) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 	f := s.transform()
 	return s.Source.List(ctx, opts, in, func(item object.Item[record]) error {
@@ -61,7 +60,6 @@ func (s transformed) List(ctx context.Context, opts object.ListOptions, in *obje
 	})
 }
 
-// Watch implements reflector.Source.
 func (s transformed) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
 	stream, err := s.Source.Watch(ctx, opts, in)
 	if err == nil || !opts.InitialEvents {
@@ -79,7 +77,6 @@ type transformedStream struct {
 	transform cache.TransformFunc
 }
 
-// Next implements object.Stream.
 func (s transformedStream) Next() ([]object.Event[record], error) {
 	events, err := s.Stream.Next()
 	for i := range events {
@@ -120,7 +117,6 @@ type lwSource struct {
 	kind schema.GroupVersionKind // of unstructured ones; empty for any
 }
 
-// List implements reflector.Source.
 func (s *lwSource) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 	list, err := s.list(ctx, metav1.ListOptions{
 		LabelSelector:        opts.Labels,
@@ -190,7 +186,6 @@ func isTable(kind schema.GroupVersionKind) bool {
 	return kind.Kind == "Table" && kind.Group == metav1.GroupName
 }
 
-// Watch implements reflector.Source.
 func (s *lwSource) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[record]) (object.Stream[record], error) {
 	lo := metav1.ListOptions{
 		LabelSelector:        opts.Labels,
@@ -240,7 +235,6 @@ type lwStream struct {
 // maxEvents is the largest number of events that Next returns together.
 const maxEvents = 256
 
-// Next implements object.Stream.
 func (s *lwStream) Next() ([]object.Event[record], error) {
 	clear(s.events)
 	s.events = s.events[:0]
@@ -339,7 +333,6 @@ type streamError struct{ cause error }
 func (e *streamError) Error() string { return e.cause.Error() }
 func (e *streamError) Unwrap() error { return e.cause }
 
-// Close implements object.Stream.
 func (s *lwStream) Close() error {
 	s.once.Do(func() {
 		close(s.closed)

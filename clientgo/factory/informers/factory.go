@@ -123,26 +123,20 @@ type shared struct {
 	fleet fleet.Fleet[reflect.Type]
 }
 
-// InformerName implements [SharedInformerFactory].
 func (f *shared) InformerName() *cache.InformerName { return f.name }
+func (f *shared) Start(stopCh <-chan struct{})      { f.StartWithContext(wait.ContextForChannel(stopCh)) }
 
-// Start implements [SharedInformerFactory].
-func (f *shared) Start(stopCh <-chan struct{}) { f.StartWithContext(wait.ContextForChannel(stopCh)) }
-
-// StartWithContext implements [SharedInformerFactory].
 func (f *shared) StartWithContext(ctx context.Context) {
 	f.fleet.Start(ctx)
 	f.SharedInformerFactory.Start(ctx.Done())
 }
 
-// Shutdown implements [SharedInformerFactory].
 func (f *shared) Shutdown() {
 	f.fleet.Shutdown()
 	f.SharedInformerFactory.Shutdown()
 	f.name.Release()
 }
 
-// WaitForCacheSync implements [SharedInformerFactory].
 func (f *shared) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool {
 	return f.waitForSync(wait.ContextForChannel(stopCh))
 }
@@ -153,7 +147,6 @@ func (f *shared) waitForSync(ctx context.Context) map[reflect.Type]bool {
 	return synced
 }
 
-// WaitForCacheSyncWithContext implements [SharedInformerFactory].
 func (f *shared) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	result := cache.SyncResult{Synced: f.waitForSync(ctx)}
 	for _, synced := range result.Synced {
@@ -188,7 +181,6 @@ func (f *shared) resyncOf(kind reflect.Type) time.Duration {
 // informers with a function that makes client-go's, and get ours.
 type own struct{ *shared }
 
-// InformerFor implements internalinterfaces.SharedInformerFactory.
 func (f own) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	k, ok := kinds().types[reflect.TypeOf(obj)]
 	if !ok {
@@ -221,7 +213,6 @@ func (f own) listWatch(k kind, example runtime.Object) cache.ListerWatcher {
 	return factory.ListWatch(f.client, k.client(f.client, namespace), f.tweak)
 }
 
-// ForResource implements [SharedInformerFactory].
 func (f *shared) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	k, ok := kinds().resources[resource]
 	if !ok {
@@ -236,10 +227,8 @@ type generic struct {
 	resource schema.GroupResource
 }
 
-// Informer implements [GenericInformer].
 func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
 
-// Lister implements [GenericInformer].
 func (g generic) Lister() cache.GenericLister {
 	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
 }

@@ -26,102 +26,43 @@ import (
 // The groups are client-go's own, which ask the factory for informers. Those that only newer versions of
 // client-go have come from the embedded factory of client-go.
 
-// Admissionregistration implements [SharedInformerFactory].
 func (f *shared) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(own{f}, f.namespace, f.tweak)
 }
-
-// Internal implements [SharedInformerFactory].
 func (f *shared) Internal() apiserverinternal.Interface {
 	return apiserverinternal.New(own{f}, f.namespace, f.tweak)
 }
-
-// Apps implements [SharedInformerFactory].
-func (f *shared) Apps() apps.Interface {
-	return apps.New(own{f}, f.namespace, f.tweak)
-}
-
-// Autoscaling implements [SharedInformerFactory].
+func (f *shared) Apps() apps.Interface { return apps.New(own{f}, f.namespace, f.tweak) }
 func (f *shared) Autoscaling() autoscaling.Interface {
 	return autoscaling.New(own{f}, f.namespace, f.tweak)
 }
-
-// Batch implements [SharedInformerFactory].
-func (f *shared) Batch() batch.Interface {
-	return batch.New(own{f}, f.namespace, f.tweak)
-}
-
-// Certificates implements [SharedInformerFactory].
+func (f *shared) Batch() batch.Interface { return batch.New(own{f}, f.namespace, f.tweak) }
 func (f *shared) Certificates() certificates.Interface {
 	return certificates.New(own{f}, f.namespace, f.tweak)
 }
-
-// Coordination implements [SharedInformerFactory].
 func (f *shared) Coordination() coordination.Interface {
 	return coordination.New(own{f}, f.namespace, f.tweak)
 }
-
-// Core implements [SharedInformerFactory].
-func (f *shared) Core() core.Interface {
-	return core.New(own{f}, f.namespace, f.tweak)
-}
-
-// Discovery implements [SharedInformerFactory].
-func (f *shared) Discovery() discovery.Interface {
-	return discovery.New(own{f}, f.namespace, f.tweak)
-}
-
-// Events implements [SharedInformerFactory].
-func (f *shared) Events() events.Interface {
-	return events.New(own{f}, f.namespace, f.tweak)
-}
-
-// Extensions implements [SharedInformerFactory].
+func (f *shared) Core() core.Interface           { return core.New(own{f}, f.namespace, f.tweak) }
+func (f *shared) Discovery() discovery.Interface { return discovery.New(own{f}, f.namespace, f.tweak) }
+func (f *shared) Events() events.Interface       { return events.New(own{f}, f.namespace, f.tweak) }
 func (f *shared) Extensions() extensions.Interface {
 	return extensions.New(own{f}, f.namespace, f.tweak)
 }
-
-// Flowcontrol implements [SharedInformerFactory].
 func (f *shared) Flowcontrol() flowcontrol.Interface {
 	return flowcontrol.New(own{f}, f.namespace, f.tweak)
 }
-
-// Networking implements [SharedInformerFactory].
 func (f *shared) Networking() networking.Interface {
 	return networking.New(own{f}, f.namespace, f.tweak)
 }
-
-// Node implements [SharedInformerFactory].
-func (f *shared) Node() node.Interface {
-	return node.New(own{f}, f.namespace, f.tweak)
-}
-
-// Policy implements [SharedInformerFactory].
-func (f *shared) Policy() policy.Interface {
-	return policy.New(own{f}, f.namespace, f.tweak)
-}
-
-// Rbac implements [SharedInformerFactory].
-func (f *shared) Rbac() rbac.Interface {
-	return rbac.New(own{f}, f.namespace, f.tweak)
-}
-
-// Resource implements [SharedInformerFactory].
-func (f *shared) Resource() resource.Interface {
-	return resource.New(own{f}, f.namespace, f.tweak)
-}
-
-// Scheduling implements [SharedInformerFactory].
+func (f *shared) Node() node.Interface         { return node.New(own{f}, f.namespace, f.tweak) }
+func (f *shared) Policy() policy.Interface     { return policy.New(own{f}, f.namespace, f.tweak) }
+func (f *shared) Rbac() rbac.Interface         { return rbac.New(own{f}, f.namespace, f.tweak) }
+func (f *shared) Resource() resource.Interface { return resource.New(own{f}, f.namespace, f.tweak) }
 func (f *shared) Scheduling() scheduling.Interface {
 	return scheduling.New(own{f}, f.namespace, f.tweak)
 }
-
-// Storage implements [SharedInformerFactory].
-func (f *shared) Storage() storage.Interface {
-	return storage.New(own{f}, f.namespace, f.tweak)
-}
-
-// Storagemigration implements [SharedInformerFactory].
+func (f *shared) Storage() storage.Interface { return storage.New(own{f}, f.namespace, f.tweak) }
 func (f *shared) Storagemigration() storagemigration.Interface {
 	return storagemigration.New(own{f}, f.namespace, f.tweak)
 }

@@ -110,11 +110,8 @@ type generic struct {
 	lister   func() cache.GenericLister
 }
 
-// Informer implements informers.GenericInformer.
 func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
-
-// Lister implements informers.GenericInformer.
-func (g generic) Lister() cache.GenericLister { return g.lister() }
+func (g generic) Lister() cache.GenericLister         { return g.lister() }
 
 // byWire reads resources with Tarn's client. It asks the server for the kind of a resource
 // before the first list, because the name does not contain it.

@@ -1,5 +1,5 @@
 // Command migrate runs one of three versions of a controller that prints the phases of pods: the
-// one for client-go, the one with Tarn's informer and queue in it, and the one for Tarn.
+// one for client-go, the same one with Tarn's informer, and the one for Tarn.
 package main
 
 import (
@@ -11,16 +11,17 @@ import (
 	"os/signal"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/examples/migrate/before"
-	"github.com/tarnproject/tarn/examples/migrate/dropin"
 	"github.com/tarnproject/tarn/examples/migrate/native"
 )
 
 var versions = map[string]func(ctx context.Context, config *rest.Config, namespace string, out io.Writer) error{
-	"before": before.Run,
-	"dropin": dropin.Run,
+	"before": before.NewInformer(cache.NewInformerWithOptions).Run,
+	"dropin": before.NewInformer(clientgo.NewInformerWithOptions).Run,
 	"native": native.Run,
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -121,38 +120,4 @@ func (o *output) take() (lines []string) {
 	o.text.Reset()
 	slices.Sort(lines)
 	return lines
-}
-
-// The README shows these lines.
-func TestTheDropInChangesAnImportAndACall(t *testing.T) {
-	body := func(path string) (lines []string) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, imports, _ := strings.Cut(string(text), "import (")
-		for line := range strings.Lines(imports) {
-			if line = strings.TrimSpace(line); line != "" {
-				lines = append(lines, line)
-			}
-		}
-		return lines
-	}
-	before, after := body("before/before.go"), body("dropin/dropin.go")
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var changed []string
-	for _, line := range after {
-		if !slices.Contains(before, line) {
-			changed = append(changed, line)
-			if !strings.Contains(string(readme), "+\t"+line+"\n") {
-				t.Errorf("README.md does not show %q", line)
-			}
-		}
-	}
-	if len(changed) != 2 || len(after) != len(before)+1 {
-		t.Errorf("changed: %q", changed)
-	}
 }

@@ -21,9 +21,9 @@ import (
 func wellKnown(t reflect.Type) codec {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
-		return timeCodec{}
+		return timeCodec{time.RFC3339}
 	case reflect.TypeFor[metav1.MicroTime]():
-		return microTimeCodec{}
+		return timeCodec{metav1.RFC3339Micro}
 	case reflect.TypeFor[resource.Quantity]():
 		return quantityCodec{}
 	case reflect.TypeFor[intstr.IntOrString]():
@@ -43,26 +43,17 @@ func (s *state) borrowed(t uint32) (text string, ok bool) {
 	return unsafe.String(&s.raw[tok.start+1], tok.end-tok.start-2), true
 }
 
-type timeCodec struct{}
+// timeCodec is for metav1.Time and metav1.MicroTime, which differ in their layout as text.
+type timeCodec struct{ layout string }
 
-func (timeCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
-	if text, ok := s.borrowed(t); ok {
-		parsed, err := time.Parse(time.RFC3339, text)
-		(*metav1.Time)(p).Time = parsed.Local()
-		return err == nil
+func (c timeCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	text, ok := s.borrowed(t)
+	if !ok {
+		return s.null(t) // the slow path decides about all else
 	}
-	return s.null(t) || (*metav1.Time)(p).UnmarshalJSON(s.source(t)) == nil
-}
-
-type microTimeCodec struct{}
-
-func (microTimeCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
-	if text, ok := s.borrowed(t); ok {
-		parsed, err := time.Parse(metav1.RFC3339Micro, text)
-		(*metav1.MicroTime)(p).Time = parsed.Local()
-		return err == nil
-	}
-	return s.null(t) || (*metav1.MicroTime)(p).UnmarshalJSON(s.source(t)) == nil
+	parsed, err := time.Parse(c.layout, text)
+	*(*time.Time)(p) = parsed.Local() // the only field of both types
+	return err == nil
 }
 
 type quantityCodec struct{}

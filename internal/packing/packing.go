@@ -8,9 +8,9 @@ package packing
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -111,34 +111,15 @@ func (p Packed) Bytes(buf *[]byte) []byte {
 	if p.dict == nil {
 		return p.data
 	}
-	text, data := *p.dict.text.Load(), p.data
-	n, k := binary.Uvarint(data)
-	data = data[k:]
 	if buf == nil {
 		buf = new([]byte)
 	}
-	out := slices.Grow((*buf)[:0], int(n))
-	*buf = out
-	at := 0
-	for {
-		lits, k := binary.Uvarint(data)
-		data = data[k:]
-		out = append(out, data[:lits]...)
-		data = data[lits:]
-		if len(out) == int(n) {
-			return out
-		}
-		length, k := binary.Uvarint(data)
-		data = data[k:]
-		from, k := binary.Varint(data)
-		data = data[k:]
-		at += int(from)
-		out = append(out, text[at:at+int(length)]...)
-		at += int(length)
-		if len(out) == int(n) {
-			return out
-		}
+	out, err := Unpack(*buf, *p.dict.text.Load(), p.data, math.MaxInt)
+	if err != nil {
+		panic(err) // Pack made the data
 	}
+	*buf = out
+	return out
 }
 
 // Pack packs a string. It does not keep src.

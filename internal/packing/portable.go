@@ -38,8 +38,8 @@ func (d *Dictionary) Text(extent int) []byte { return (*d.text.Load())[:extent] 
 
 var errData = errors.New("packing: invalid data")
 
-// Unpack is the inverse of [Packed.Parts] for data that was read from a file: text is that of the dictionary, and
-// the result has at most limit bytes. It unpacks to buf, which grows as needed. Any data is safe to pass.
+// Unpack is the inverse of [Packed.Parts]: text is that of the dictionary, and the result has at most limit bytes.
+// It unpacks to buf, which grows as needed. Any data is safe to pass, such as that of a file.
 func Unpack(buf, text, data []byte, limit int) ([]byte, error) {
 	n, k := binary.Uvarint(data)
 	if k <= 0 || n > uint64(limit) {

@@ -79,9 +79,9 @@ func (s *state) number(f *field, p unsafe.Pointer, v uint64) {
 	case opBool:
 		*(*bool)(p) = v != 0
 	case opInt32Ptr:
-		*(**int32)(p) = s.int32(int32(v))
+		*(**int32)(p) = shortNumber(s, &int32s, int32(v))
 	case opInt64Ptr:
-		*(**int64)(p) = s.int64(int64(v))
+		*(**int64)(p) = shortNumber(s, &int64s, int64(v))
 	case opBoolPtr:
 		*(**bool)(p) = s.bool(v != 0)
 	}

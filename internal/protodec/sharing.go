@@ -86,34 +86,21 @@ func counting[N int32 | int64]() (all [smallNumbers]N) {
 	return all
 }
 
-func (s *state) int32(v int32) *int32 {
+// shortNumber returns a pointer to v: one of the small numbers if objects share memory.
+func shortNumber[N int32 | int64](s *state, small *[smallNumbers]N, v N) *N {
 	if s.share != nil && v >= 0 && v < smallNumbers {
-		return &int32s[v]
+		return &small[v]
 	}
-	s.cost += 4
-	p := new(int32) // not &v, which would be allocated in any case
-	*p = v
-	return p
-}
-
-func (s *state) int64(v int64) *int64 {
-	if s.share != nil && v >= 0 && v < smallNumbers {
-		return &int64s[v]
-	}
-	s.cost += 8
-	p := new(int64)
-	*p = v
-	return p
+	s.cost += int(unsafe.Sizeof(v))
+	return new(v) // not &v, which would be allocated in any case
 }
 
 func (s *state) bool(v bool) *bool {
-	if s.share == nil {
+	switch {
+	case s.share == nil:
 		s.cost++
-		p := new(bool)
-		*p = v
-		return p
-	}
-	if v {
+		return new(v)
+	case v:
 		return &bools[1]
 	}
 	return &bools[0]

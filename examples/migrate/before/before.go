@@ -1,5 +1,6 @@
 // Package before is a controller that is written for client-go. It prints the phase of each pod
-// that changes, and retries up to five times where the phase is unknown.
+// that changes, and retries up to five times where the phase is unknown. The function that makes its
+// informer is a parameter, so that the same program runs on client-go's informer and on Tarn's.
 package before
 
 import (
@@ -24,8 +25,11 @@ type controller struct {
 	out   io.Writer
 }
 
+// NewInformer makes an informer: cache.NewInformerWithOptions, or the function of that name in package clientgo.
+type NewInformer func(cache.InformerOptions) (cache.Store, cache.Controller)
+
 // Run runs the controller for a namespace until the context is done.
-func Run(ctx context.Context, config *rest.Config, namespace string, out io.Writer) error {
+func (newInformer NewInformer) Run(ctx context.Context, config *rest.Config, namespace string, out io.Writer) error {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -36,7 +40,7 @@ func Run(ctx context.Context, config *rest.Config, namespace string, out io.Writ
 			queue.Add(key)
 		}
 	}
-	pods, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+	pods, informer := newInformer(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", namespace, fields.Everything()),
 		ObjectType:    &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{

@@ -18,42 +18,6 @@ import (
 // completionTime limits how long a completion waits for the cluster.
 const completionTime = 2 * time.Second
 
-var shells = []string{"bash", "zsh", "fish", "powershell"}
-
-func newCompletionCommand(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print a shell completion script",
-		Long: `Print a shell script that completes commands, flags, resources, namespaces and contexts.
-Resources and namespaces come from the cluster if it responds within two seconds.
-Supported shells are bash, zsh, fish and powershell.`,
-		Example: `  source <(tarn completion bash)
-  tarn completion zsh > "${fpath[1]}/_tarn"
-  tarn completion fish > ~/.config/fish/completions/tarn.fish
-  tarn completion powershell | Out-String | Invoke-Expression`,
-		ValidArgs: shells,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return usagef("specify a shell: %s", strings.Join(shells, ", "))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			root := cmd.Root()
-			switch args[0] {
-			case "bash":
-				return root.GenBashCompletionV2(e.out, true)
-			case "zsh":
-				return root.GenZshCompletion(e.out)
-			case "fish":
-				return root.GenFishCompletion(e.out, true)
-			default:
-				return root.GenPowerShellCompletionWithDesc(e.out)
-			}
-		},
-	}
-}
-
 // complete sets the completion function of an existing flag.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {

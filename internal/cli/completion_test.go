@@ -10,6 +10,9 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
+// shells are those that cobra has completion scripts for.
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
 // completions returns the completions of the last word.
 func completions(t *testing.T, args ...string) []string {
 	t.Helper()

@@ -249,7 +249,7 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 		}
 	}
 	p.put("\nA mirror needs these RBAC rules:\n\n")
-	for line := range strings.Lines(rulesText(rules)) {
+	for line := range strings.Lines(rules.String()) {
 		p.put("  " + line)
 	}
 	p.put("\n")
@@ -260,27 +260,6 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 	}
 	p.put("\n")
 	return p
-}
-
-// rulesText formats RBAC rules as YAML. Unlike [tarn.Rules.String], it accepts any resource
-// name.
-func rulesText(rules tarn.Rules) string {
-	var objs []any
-	if role := rules.ClusterRole(); role != nil {
-		objs = append(objs, role)
-	}
-	for _, role := range rules.Roles() {
-		objs = append(objs, role)
-	}
-	var docs []string
-	for _, obj := range objs {
-		text, err := yamlText(obj)
-		if err != nil {
-			text = "# " + err.Error() + "\n"
-		}
-		docs = append(docs, text)
-	}
-	return strings.Join(docs, "---\n")
 }
 
 // about describes the version and the scope of a resource.

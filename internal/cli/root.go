@@ -122,8 +122,12 @@ doctor. Control characters in the output are escaped.`,
 		newDoctorCommand(e),
 		newNewCommand(e),
 		newVersionCommand(e),
-		newCompletionCommand(e),
 	)
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil { // without a shell, or with an unknown one
+		completion.Args = func(*cobra.Command, []string) error { return usagef("specify a shell: bash, zsh, fish, powershell") }
+		completion.RunE = func(*cobra.Command, []string) error { return nil }
+	}
 	return root
 }
 
@@ -131,7 +135,6 @@ doctor. Control characters in the output are escaped.`,
 func (e *env) configure(root *cobra.Command) {
 	root.Version = versionOf().String()
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if e.verbose > 0 {
 			level := slog.LevelInfo

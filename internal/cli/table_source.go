@@ -51,8 +51,10 @@ type tableSource struct {
 
 const (
 	asTable = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
-	// frameLimit is the maximum size of a row or of an event, as in package stream.
+	// frameLimit is the maximum size of an event, as in package stream.
 	frameLimit = 16 << 20
+	// listLimit is the maximum size of a list, or of a page of one: of some 200,000 pods.
+	listLimit = 1 << 30
 )
 
 func (s *tableSource) request(verb wire.Verb, sel object.Selection, version object.Version, match object.Match) *wire.Request {
@@ -61,97 +63,54 @@ func (s *tableSource) request(verb wire.Verb, sel object.Selection, version obje
 		Param("resourceVersion", string(version)).Param("resourceVersionMatch", string(match))
 }
 
+// tableText is a table as it is encoded, or what a server without tables sends: an object, or a list of them.
+type tableText struct {
+	objectText
+	ColumnDefinitions []metav1.TableColumnDefinition
+	Rows              []rowText
+	Items             []objectText
+}
+
 // List implements [reflector.Source].
-func (s *tableSource) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[*tableRow], sink func(object.Item[*tableRow]) error) (object.Page, error) {
+func (s *tableSource) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[*tableRow], sink func(object.Item[*tableRow]) error) (page object.Page, err error) {
 	r := s.request(wire.VerbList, opts.Selection, opts.Version, opts.Match).Param("continue", opts.Continue)
 	if opts.Limit > 0 {
 		r.Param("limit", strconv.FormatInt(opts.Limit, 10))
 	}
 	resp, err := r.Stream(ctx)
 	if err != nil {
-		return object.Page{}, err
+		return page, err
 	}
 	defer resp.Body.Close()
-	var refused error
-	page, err := s.readList(newFrames(resp.Body), func(row *tableRow) error {
+	var table tableText
+	switch err := newFrames(resp.Body, listLimit).Decode(&table); {
+	case err == io.EOF:
+		return page, streamError(ctx, r.Call(), io.ErrUnexpectedEOF)
+	case err != nil:
+		return page, streamError(ctx, r.Call(), err)
+	case table.Kind == "":
+		return page, streamError(ctx, r.Call(), corrupt("a list without a kind"))
+	case table.Kind != "Table" && !strings.HasSuffix(table.Kind, "List"):
+		return page, streamError(ctx, r.Call(), fmt.Errorf("%w: want a Table, got %q", object.ErrWrongKind, table.Kind))
+	}
+	s.columns = table.ColumnDefinitions
+	for _, obj := range table.Items {
+		table.Rows = append(table.Rows, rowText{Object: obj})
+	}
+	for _, text := range table.Rows {
+		row, err := s.row(text)
+		if err != nil {
+			return page, streamError(ctx, r.Call(), err)
+		}
 		item, err := object.ItemOf(rowAccessor, row)
 		if err == nil {
 			err = sink(item)
 		}
-		refused = err
-		return err
-	})
-	switch {
-	case refused != nil:
-		return page, refused
-	case err == io.EOF:
-		err = io.ErrUnexpectedEOF
-	}
-	return page, streamError(ctx, r.Call(), err)
-}
-
-// readList reads a Table, or a list of objects, row by row.
-func (s *tableSource) readList(in *frames, sink func(*tableRow) error) (page object.Page, err error) {
-	switch open, err := in.Token(); {
-	case err != nil:
-		return page, err
-	case open != json.Delim('{'):
-		return page, corrupt("a list that is not an object")
-	}
-	kind := ""
-	for in.More() {
-		field, err := in.Token()
-		if err != nil {
-			return page, err
-		}
-		switch field {
-		case "kind":
-			if err = in.Decode(&kind); err == nil && kind != "Table" && !strings.HasSuffix(kind, "List") {
-				err = fmt.Errorf("%w: want a Table, got %q", object.ErrWrongKind, kind)
-			}
-		case "metadata":
-			var meta metav1.ListMeta
-			err = in.Decode(&meta)
-			page = object.Page{Version: object.Version(meta.ResourceVersion), Continue: meta.Continue}
-		case "columnDefinitions":
-			s.columns = nil
-			err = in.Decode(&s.columns)
-		case "rows":
-			err = each(in, func(row rowText) error { return s.deliver(row, sink) })
-		case "items":
-			err = each(in, func(obj objectText) error { return s.deliver(rowText{Object: obj}, sink) })
-		default:
-			err = in.Decode(new(json.RawMessage))
-		}
 		if err != nil {
 			return page, err
 		}
 	}
-	if _, err := in.Token(); err != nil {
-		return page, err
-	}
-	if kind == "" {
-		return page, corrupt("a list without a kind")
-	}
-	return page, nil
-}
-
-// each decodes the elements of a list; null is an empty one.
-func each[E any](in *frames, f func(E) error) error {
-	if open, err := in.Token(); err != nil || open != json.Delim('[') {
-		return err
-	}
-	for in.More() {
-		var e E
-		if err := in.Decode(&e); err != nil {
-			return err
-		}
-		if err := f(e); err != nil {
-			return err
-		}
-	}
-	_, err := in.Token()
-	return err
+	return object.Page{Version: table.Metadata.ResourceVersion, Continue: table.Metadata.Continue}, nil
 }
 
 // Watch implements [reflector.Source].
@@ -165,7 +124,7 @@ func (s *tableSource) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 		cancel()
 		return nil, err
 	}
-	in := newFrames(resp.Body)
+	in := newFrames(resp.Body, frameLimit)
 	return reflector.StreamFuncs[*tableRow]{
 		NextFunc: func() ([]object.Event[*tableRow], error) {
 			var event struct {
@@ -193,12 +152,8 @@ func (s *tableSource) event(kind string, raw json.RawMessage, call wire.Call) (e
 		ev.Err = s.client.StatusError(call, &status)
 		return ev, err
 	}
-	var table struct {
-		objectText
-		ColumnDefinitions []metav1.TableColumnDefinition
-		Rows              []rowText
-	}
-	if err := newFrames(bytes.NewReader(raw)).Decode(&table); err != nil {
+	var table tableText
+	if err := newFrames(bytes.NewReader(raw), frameLimit).Decode(&table); err != nil {
 		return ev, err
 	}
 	row := rowText{Object: table.objectText}
@@ -220,10 +175,10 @@ func (s *tableSource) event(kind string, raw json.RawMessage, call wire.Call) (e
 		ev.Item.Version = cmp.Or(row.Object.Metadata.ResourceVersion, table.Metadata.ResourceVersion)
 		return ev, nil
 	}
-	err = s.deliver(row, func(r *tableRow) (err error) {
-		ev.Item, err = object.ItemOf(rowAccessor, r)
-		return err
-	})
+	decoded, err := s.row(row)
+	if err == nil {
+		ev.Item, err = object.ItemOf(rowAccessor, decoded)
+	}
 	return ev, err
 }
 
@@ -241,17 +196,18 @@ type objectText struct {
 		UID               object.UID
 		ResourceVersion   object.Version
 		CreationTimestamp metav1.Time
+		Continue          string // of a list
 	}
 }
 
 // fallback are the columns of a server without tables.
 var fallback = []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"}, {Name: "Age", Type: "string"}}
 
-// deliver passes a row on. A row without cells is that of an object.
-func (s *tableSource) deliver(text rowText, sink func(*tableRow) error) error {
+// row decodes a row. One without cells is that of an object.
+func (s *tableSource) row(text rowText) (*tableRow, error) {
 	meta := text.Object.Metadata
 	if meta.Name == "" {
-		return corrupt("a row without the metadata of its object")
+		return nil, corrupt("a row without the metadata of its object")
 	}
 	row := &tableRow{
 		key: object.Key{Namespace: meta.Namespace, Name: meta.Name}, uid: meta.UID, version: meta.ResourceVersion,
@@ -260,7 +216,7 @@ func (s *tableSource) deliver(text rowText, sink func(*tableRow) error) error {
 	if text.Cells == nil {
 		row.columns, row.cells = fallback, []any{meta.Name, age(meta.CreationTimestamp)}
 	}
-	return sink(row)
+	return row, nil
 }
 
 // age returns an object's age in kubectl's format.
@@ -274,12 +230,13 @@ func age(created metav1.Time) string {
 // frames decodes JSON values from a stream and limits the size of each.
 type frames struct {
 	*json.Decoder
-	body io.Reader
-	left int // bytes that may be read for the present value
+	body  io.Reader
+	limit int
+	left  int // bytes that may be read for the present value
 }
 
-func newFrames(body io.Reader) *frames {
-	f := &frames{body: body, left: frameLimit}
+func newFrames(body io.Reader, limit int) *frames {
+	f := &frames{body: body, limit: limit, left: limit}
 	f.Decoder = json.NewDecoder(f)
 	f.UseNumber() // cells are printed as they were sent
 	return f
@@ -288,7 +245,7 @@ func newFrames(body io.Reader) *frames {
 // Read implements [io.Reader] for the decoder.
 func (f *frames) Read(p []byte) (int, error) {
 	if f.left <= 0 {
-		return 0, corrupt("a value of more than %d bytes", frameLimit)
+		return 0, corrupt("a value of more than %d bytes", f.limit)
 	}
 	n, err := f.body.Read(p[:min(len(p), f.left)])
 	f.left -= n
@@ -298,7 +255,7 @@ func (f *frames) Read(p []byte) (int, error) {
 // Decode decodes the next value.
 func (f *frames) Decode(into any) error {
 	err := f.Decoder.Decode(into)
-	f.left = frameLimit
+	f.left = f.limit
 	return err
 }
 

@@ -135,7 +135,8 @@ func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 		found.queue(q.name, q.stats())
 	}
 	for _, s := range shards {
-		found.shards((*s).Status())
+		status := (*s).Status()
+		add(found, shardFigures, status, status.Group)
 	}
 	for _, c := range clusters {
 		for _, inf := range (*c).Informers() {

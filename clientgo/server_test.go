@@ -3,6 +3,7 @@ package clientgo_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,9 @@ func (r *rig) sources(t *testing.T) map[string]cache.ListerWatcher {
 func TestInformersMirrorTheServer(t *testing.T) {
 	for _, way := range []string{"clientset", "wire"} {
 		for impl, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+			if impl == "client-go" && way == "wire" {
+				continue // it cannot; see D15
+			}
 			t.Run(impl+" by "+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { mirror(t, way, make) })
 			})
@@ -177,8 +181,7 @@ func TestTweakedListWatchesAskForWhatTheyAreToldTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := lw.(cache.ListerWatcherWithContext).ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil || len(list.(*metav1.List).Items) != 1 || list.(*metav1.List).Items[0].Object.(*corev1.Pod).Name != "b" {
+		if list, err := lw.List(metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "cache.NewListWatchFromClient") {
 			t.Errorf("%v, %v", list, err)
 		}
 		inf := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)

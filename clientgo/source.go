@@ -27,10 +27,8 @@ import (
 // recordsOf returns the source of records for an informer: Tarn's client if lw has one, otherwise lw's List and Watch.
 // As in client-go, it does not wait for a List without a context that returns after its context has ended.
 func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
-	if w, ok := lw.(interface {
-		records() reflector.Source[record]
-	}); ok {
-		return w.records()
+	if d, ok := lw.(direct); ok {
+		return d.records
 	}
 	s := &lwSource{lw: cache.ToListerWatcherWithContext(lw)}
 	if expected != nil {

@@ -153,9 +153,9 @@ func notLive(s *Status, cause string, all []stuck) Problem {
 	case cause == unauthorized:
 		p.What, p.Do = fmt.Sprintf("The API server rejects the program's credentials: %s.", oneLine(first.err)), "Check the service account or the kubeconfig."
 	case cause == slowList && len(names) > 1:
-		p.What = fmt.Sprintf("The first lists of %d mirrors take longer than %s, such as that of %s.", len(names), brief(listTime), names[0])
+		p.What = fmt.Sprintf("The first lists of %d mirrors take longer than %s, such as that of %s.", len(names), inWords(listTime), names[0])
 	case cause == slowList:
-		p.What = fmt.Sprintf("The first list of %s%s takes longer than %s.", res, where, brief(listTime))
+		p.What = fmt.Sprintf("The first list of %s%s takes longer than %s.", res, where, inWords(listTime))
 	case len(names) > 1:
 		p.What = fmt.Sprintf("%d mirrors are not live, such as %s: %s.", len(names), names[0], withoutCall(first.err))
 		p.Do = "Their last states are readable. " + retrying(s, &first.source.Reflector, first.err)
@@ -179,7 +179,7 @@ func notLive(s *Status, cause string, all []stuck) Problem {
 func retrying(s *Status, r *reflector.Status, err error) string {
 	when, check := "", "check the API server and the network"
 	if r.State == reflector.BackingOff && r.Until.After(s.Time) {
-		when = " in " + brief(r.Until.Sub(s.Time))
+		when = " in " + inWords(r.Until.Sub(s.Time))
 	}
 	switch {
 	case apierrors.IsTooManyRequests(err):

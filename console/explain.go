@@ -112,7 +112,7 @@ func explain(st *Status, c *controller.Status, k controller.KeyStatus) KeyExplan
 	if k.Failure != nil {
 		e.LastError = oneLine(k.Failure.Err)
 	}
-	ago := func(t time.Time) string { return brief(st.Time.Sub(t)) }
+	ago := func(t time.Time) string { return inWords(st.Time.Sub(t)) }
 	switch {
 	case k.Running != nil:
 		e.State, e.Since, e.Attempt = "running", stamp(k.Running.Since), k.Running.Attempt
@@ -142,17 +142,17 @@ func explain(st *Status, c *controller.Status, k controller.KeyStatus) KeyExplan
 		if k.Failure != nil {
 			e.Since, attempt, cause = stamp(k.Failure.At), k.Failure.Attempt, e.LastError
 		}
-		e.Why = fmt.Sprintf("It is backing off after attempt %d until %s (in %s): %s.", attempt, stamp(k.Due), brief(k.Due.Sub(st.Time)), cause)
+		e.Why = fmt.Sprintf("It is backing off after attempt %d until %s (in %s): %s.", attempt, stamp(k.Due), inWords(k.Due.Sub(st.Time)), cause)
 		e.Do = "Fix what the error says, then retry the key now or wait for the next attempt."
 	case !k.Due.IsZero():
 		e.State, e.Due = "delayed", stamp(k.Due)
-		e.Why = fmt.Sprintf("It is due at %s (in %s), as its last reconcile asked.", stamp(k.Due), brief(k.Due.Sub(st.Time)))
+		e.Why = fmt.Sprintf("It is due at %s (in %s), as its last reconcile asked.", stamp(k.Due), inWords(k.Due.Sub(st.Time)))
 		switch {
 		case k.Backoff && len(k.Recent) > 0 && k.Recent[0].Outcome == controller.OutcomeSuccess:
 			last := k.Recent[0]
-			e.Why = fmt.Sprintf("It was reconciled %s ago (%s), and is due again at %s (in %s), a retry from before.", ago(last.Start.Add(last.Duration)), last.Outcome, stamp(k.Due), brief(k.Due.Sub(st.Time)))
+			e.Why = fmt.Sprintf("It was reconciled %s ago (%s), and is due again at %s (in %s), a retry from before.", ago(last.Start.Add(last.Duration)), last.Outcome, stamp(k.Due), inWords(k.Due.Sub(st.Time)))
 		case k.Backoff:
-			e.Why = fmt.Sprintf("It is retried at %s (in %s) after a conflict or a requeue.", stamp(k.Due), brief(k.Due.Sub(st.Time)))
+			e.Why = fmt.Sprintf("It is retried at %s (in %s) after a conflict or a requeue.", stamp(k.Due), inWords(k.Due.Sub(st.Time)))
 		}
 	case k.Failure != nil:
 		e.State, e.Since = "failed", stamp(k.Failure.At)
@@ -264,8 +264,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// brief rounds a duration for a sentence.
-func brief(d time.Duration) string {
+// inWords rounds a duration for a sentence.
+func inWords(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()

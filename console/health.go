@@ -68,7 +68,7 @@ func unready(s controller.Status) error {
 	case s.FunctionPanics > 0:
 		return warning{fmt.Errorf("%s of the program's functions, the last: %s", counted(s.FunctionPanics, "panic", "panics"), public(s.LastFunctionPanic))}
 	case len(s.Running) > 0 && time.Since(s.Running[0].Since) > slowReconcile:
-		return warning{fmt.Errorf("a reconcile has run for %s", brief(time.Since(s.Running[0].Since)))}
+		return warning{fmt.Errorf("a reconcile has run for %s", inWords(time.Since(s.Running[0].Since)))}
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (ps *problems) leader(l *leader.Status) {
 	case l.Leading && l.Ailing:
 		ps.warn("leader", fmt.Sprintf("This process holds the lease %s although its mirrors are not live.", l.Lease), "It gives up the lease as soon as a replica whose mirrors are live can take over; see the problems of the mirrors.")
 	case l.Leading && l.Left < 5*time.Second:
-		ps.warn("leader", fmt.Sprintf("The lease %s expires in %s because it could not be renewed.", l.Lease, brief(l.Left)), "Check the connection to the API server, and that the role allows update of leases.")
+		ps.warn("leader", fmt.Sprintf("The lease %s expires in %s because it could not be renewed.", l.Lease, inWords(l.Left)), "Check the connection to the API server, and that the role allows update of leases.")
 	case !l.Leading && l.Leader == "":
 		ps.error("leader", fmt.Sprintf("No process is known to hold the lease %s, so no controller works.", l.Lease), "Check that the role allows get, create and update of leases.")
 	case !l.Leading && l.Terms > 0:
@@ -112,7 +112,7 @@ func (s *Status) longest() (text string) {
 	for i := range s.Controllers {
 		if c := &s.Controllers[i]; len(c.Running) > 0 && c.Running[0].Since.Before(since) {
 			since = c.Running[0].Since
-			text = fmt.Sprintf(", such as that of %v by the controller %s, which runs for %s", c.Running[0].Key, c.Name, brief(s.Time.Sub(since)))
+			text = fmt.Sprintf(", such as that of %v by the controller %s, which runs for %s", c.Running[0].Key, c.Name, inWords(s.Time.Sub(since)))
 		}
 	}
 	return text
@@ -157,7 +157,7 @@ func (ps *problems) mirror(m *MirrorStatus) {
 			"Restart the program, and please report this as a defect.")
 	}
 	if p := &inf.Pending; p.Oldest > pendingTime {
-		ps.warn(subject, fmt.Sprintf("%s received up to %s ago are not applied yet.", counted(uint64(p.Deltas+p.InFlight), "change", "changes"), brief(p.Oldest)),
+		ps.warn(subject, fmt.Sprintf("%s received up to %s ago are not applied yet.", counted(uint64(p.Deltas+p.InFlight), "change", "changes"), inWords(p.Oldest)),
 			"An index function or a transform is slow, or the process lacks CPU.")
 	}
 	for _, x := range inf.Store.Indexes {
@@ -167,7 +167,7 @@ func (ps *problems) mirror(m *MirrorStatus) {
 	}
 	for _, sub := range inf.Subscribers {
 		if sub.Lag > lagChanges || sub.LagTime > lagTime {
-			ps.warn(subject, fmt.Sprintf("The handler %s is %s events behind, the oldest by %s.", sub.Name, thousands(sub.Lag), brief(sub.LagTime)),
+			ps.warn(subject, fmt.Sprintf("The handler %s is %s events behind, the oldest by %s.", sub.Name, thousands(sub.Lag), inWords(sub.LagTime)),
 				"Its function is slow or blocked; let it only add keys to a queue.")
 		}
 		if sub.Panics > 0 {
@@ -196,7 +196,7 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 		if h := c.HeldKeys[0]; s.Time.Sub(h.Since) > heldTime {
 			ps.add(Problem{
 				Severity: "error", Subject: subject, Keys: []string{fmt.Sprint(h.Key)},
-				What: fmt.Sprintf("The key %v has been held back for %s: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
+				What: fmt.Sprintf("The key %v has been held back for %s: %s.", h.Key, inWords(s.Time.Sub(h.Since)), oneLine(h.Err)),
 				Do:   "The watch of that resource is broken, or the written object does not match the mirror's selection.",
 			})
 		}
@@ -205,7 +205,7 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 		if r := c.Running[0]; s.Time.Sub(r.Since) > slowReconcile {
 			ps.add(Problem{
 				Severity: "warning", Subject: subject, Keys: []string{fmt.Sprint(r.Key)},
-				What: fmt.Sprintf("The reconcile of %v runs for %s.", r.Key, brief(s.Time.Sub(r.Since))), Do: "Look at what it waits for, and set Options.Timeout to limit it.",
+				What: fmt.Sprintf("The reconcile of %v runs for %s.", r.Key, inWords(s.Time.Sub(r.Since))), Do: "Look at what it waits for, and set Options.Timeout to limit it.",
 			})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -274,6 +275,22 @@ func greeting(program, address, kubeconfig string, seeds int, flags apiserverFla
 	}
 	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nThen try %s watch pods -A, or kubectl get namespaces. Press Ctrl-C to stop.\n", shellWord(kubeconfig), program)
 	return b.String()
+}
+
+// remoteHint returns lines about how other machines can reach the server, if that is
+// allowed.
+func remoteHint(base string, remote bool, hosts []string) (text string) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || !remote || !hostcheck.Loopback(u.Hostname()):
+		return ""
+	case len(hosts) == 0:
+		return "Requests from other machines are rejected unless --allow-host lists the host name in their URL.\n"
+	}
+	for _, name := range hosts {
+		text += fmt.Sprintf("Other machines can use %s://%s if that name resolves to this machine.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
+	}
+	return text
 }
 
 // shellWord quotes a path for a shell if necessary.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -29,7 +28,6 @@ type demoFlags struct {
 	seed     uint64
 	faults   []string
 	listen   string
-	open     bool
 }
 
 func newDemoCommand(e *env) *cobra.Command {
@@ -49,7 +47,6 @@ immediately, without the comparison.
 --faults makes 10 % of requests fail at random. It takes the same values as for tarn
 apiserver.`,
 		Example: `  tarn demo                                # until Ctrl-C
-  tarn demo --open                         # with the console in a browser
   tarn demo --duration 10s --faults        # with random faults
   tarn demo --faults=random:0.5:7          # a fixed rate and seed
   tarn demo --objects 50000 --churn 2000   # a larger cluster
@@ -63,7 +60,6 @@ apiserver.`,
 	f.Float64Var(&flags.churn, "churn", 100, "writes per second")
 	f.Uint64Var(&flags.seed, "seed", 1, "the seed of the generated cluster and its changes")
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` of the console; port 0 picks a free port")
-	f.BoolVar(&flags.open, "open", false, "open the console in a browser")
 	addFaults(cmd, &flags.faults)
 	return cmd
 }
@@ -93,7 +89,6 @@ type demo struct {
 	summary *tarn.Controller
 	console net.Listener
 	screen  *screen
-	program string
 	started time.Time
 	shown   demoFigures
 }
@@ -111,7 +106,7 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{flags: flags, faults: faults, screen: newScreen(e), program: e.program, started: time.Now()}
+	d := &demo{flags: flags, faults: faults, screen: newScreen(e), started: time.Now()}
 	defer d.screen.close()
 	d.say("Generating a cluster of about %s ...", counted(flags.objects, "object"))
 	err = d.build(ctx, e)
@@ -129,13 +124,7 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if text := faults.String(); text != "" {
 		d.say("Faults: %s.", text)
 	}
-	address := consoleAddress(flags.listen, d.console)
-	d.say("Console: %s", address)
-	if flags.open {
-		if err := openBrowser(address); err != nil {
-			d.say("%v", err)
-		}
-	}
+	d.say("Console: http://%s/debug/tarn/", hostcheck.Reachable(flags.listen, d.console.Addr()))
 	return d.run(ctx)
 }
 
@@ -188,7 +177,6 @@ func (d *demo) run(ctx context.Context) error {
 		if text, err = d.compare(ctx, base); err == nil {
 			d.conclude(ran)
 			d.say("%s", text)
-			d.suggest()
 		}
 	}
 	if ctx.Err() != nil && base.Err() == nil { // print this before shutdown, which takes a moment
@@ -212,15 +200,17 @@ func (d *demo) runCluster(ctx context.Context) error {
 }
 
 // show prints figures until ctx ends: in the last line of a terminal, otherwise as a line per
-// second. It calls stop when the mirrors have been live for the duration. Random faults also cut connections and compact the history, because a healthy watch sends
-// about one request per hour.
+// second. It calls stop when the mirrors have been live for the duration. Random faults also cut connections and
+// compact the history, because a healthy watch sends about one request per hour.
 func (d *demo) show(ctx context.Context, stop func()) error {
 	began := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, demoTime)
 	err := d.cluster.WaitSynced(waiting)
 	cancel()
-	if err != nil {
-		return ignoreEnd(ctx, err)
+	if ctx.Err() != nil {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	d.say("Mirrored %s in %s.", counted(d.figures().objects, "object"), short(time.Since(began)))
 	if err := d.faults.inject(d.server); err != nil {
@@ -255,14 +245,6 @@ func (d *demo) show(ctx context.Context, stop func()) error {
 		}
 	}
 	return d.screen.out.err() // without output, the demo ends
-}
-
-// ignoreEnd returns nil for the error of what ctx has ended.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // say prints a line.
@@ -354,18 +336,4 @@ func (d *demo) conclude(ran time.Duration) {
 	s := d.summary.Status()
 	d.say("Ran for %s: %s, %s mirrored, %s, %d failed and retried, %s.", short(ran), counted(int(d.changed.writes.Load()), "write"),
 		counted(int(d.figures().events), "event"), counted(int(s.Reconciles), "reconcile"), s.Failed, faultCount(d.server))
-}
-
-// suggest prints commands to try next, ready to paste into a shell.
-func (d *demo) suggest() {
-	kubeconfig := shellWord(filepath.Join(os.TempDir(), "tarn-demo.kubeconfig"))
-	d.say("Try next:")
-	for _, args := range []string{
-		"demo --faults                    # with random faults",
-		"apiserver --objects 500 --churn 5 --kubeconfig-out " + kubeconfig,
-		"watch pods -A -o diff --kubeconfig " + kubeconfig,
-		"doctor pods                      # can your own cluster be mirrored?",
-	} {
-		d.say("  %s %s", d.program, args)
-	}
 }

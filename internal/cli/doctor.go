@@ -64,11 +64,11 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
 
 // report is the JSON output of tarn doctor.
 type report struct {
-	Server    string       `json:"server"`
-	Version   string       `json:"version,omitempty"`
-	Resources []*chart     `json:"resources"`
-	Rules     []rulesEntry `json:"rules"`
-	Broken    bool         `json:"broken"`
+	Server    string            `json:"server"`
+	Version   string            `json:"version,omitempty"`
+	Resources []*resourceReport `json:"resources"`
+	Rules     []rulesEntry      `json:"rules"`
+	Broken    bool              `json:"broken"`
 }
 
 // rulesEntry holds the RBAC rules for one namespace, or for all.
@@ -113,16 +113,16 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	}
 	r := &report{Server: client.Host(), Version: serverVersion(ctx, client)}
 	var working sync.WaitGroup
-	seats := make(chan struct{}, 8) // limits concurrency
+	running := make(chan struct{}, 8) // limits concurrency
 	for _, d := range found {
-		p, err := newPatient(cfg, e, d, flags, namespace)
+		p, err := newExamination(cfg, e, d, flags, namespace)
 		if err != nil {
 			return err
 		}
-		r.Resources = append(r.Resources, &p.chart)
+		r.Resources = append(r.Resources, &p.resourceReport)
 		working.Go(func() {
-			seats <- struct{}{}
-			defer func() { <-seats }()
+			running <- struct{}{}
+			defer func() { <-running }()
 			p.examine(ctx, d.Verbs)
 			if flags.audit && !p.broken() {
 				p.audit(ctx, cfg, e.log)
@@ -153,11 +153,11 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	return nil
 }
 
-func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*examination, error) {
+func newExamination(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*examination, error) {
 	p := &examination{
 		res: d.Resource, sel: flags.of(d.Resource, namespace), wait: flags.wait, limit: flags.timeout,
 	}
-	p.chart = chart{Resource: d.String(), Version: d.GVK().GroupVersion().String(), Namespace: p.sel.Namespace, need: d.Resource}
+	p.resourceReport = resourceReport{Resource: d.String(), Version: d.GVK().GroupVersion().String(), Namespace: p.sel.Namespace, need: d.Resource}
 	var err error
 	if p.client, err = newClient(cfg, e); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func serverVersion(ctx context.Context, client *wire.Client) string {
 }
 
 // rulesFor returns the RBAC rules that mirrors of the resources need.
-func rulesFor(charts []*chart) tarn.Rules {
+func rulesFor(resources []*resourceReport) tarn.Rules {
 	rules := tarn.Rules{Name: "tarn", Namespaces: map[string][]rbacv1.PolicyRule{}}
 	add := func(rules []rbacv1.PolicyRule, res object.Resource) []rbacv1.PolicyRule {
 		for i := range rules {
@@ -192,7 +192,7 @@ func rulesFor(charts []*chart) tarn.Rules {
 			APIGroups: []string{res.Group}, Resources: []string{res.Resource}, Verbs: []string{"get", "list", "watch"},
 		})
 	}
-	for _, c := range charts {
+	for _, c := range resources {
 		if c.Namespace == "" {
 			rules.Cluster = add(rules.Cluster, c.need)
 		} else {
@@ -263,7 +263,7 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 }
 
 // about describes the version and the scope of a resource.
-func (c *chart) about() string {
+func (c *resourceReport) about() string {
 	parts := []string{c.Version}
 	switch {
 	case c.Namespace != "":

@@ -51,8 +51,8 @@ type finding struct {
 	Fix     string  `json:"fix,omitempty"`
 }
 
-// chart holds the findings about one resource.
-type chart struct {
+// resourceReport holds the findings about one resource.
+type resourceReport struct {
 	Resource  string    `json:"resource"`
 	Version   string    `json:"version"`
 	Namespace string    `json:"namespace,omitempty"`
@@ -64,13 +64,13 @@ type chart struct {
 }
 
 // broken reports whether any finding is broken.
-func (c *chart) broken() bool {
+func (c *resourceReport) broken() bool {
 	return slices.ContainsFunc(c.Findings, func(f finding) bool { return f.Verdict == broken })
 }
 
 // examination is the examination of one resource. It belongs to one goroutine.
 type examination struct {
-	chart
+	resourceReport
 	client *wire.Client
 	source *stream.Source[*unstructured.Unstructured]
 	sel    object.Selection
@@ -79,7 +79,7 @@ type examination struct {
 	wait, limit time.Duration
 }
 
-func (c *chart) find(check string, v verdict, text, fix string) {
+func (c *resourceReport) find(check string, v verdict, text, fix string) {
 	c.Findings = append(c.Findings, finding{check, v, text, fix})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// sentence describes an error in one line for users. It omits Go's wrapping and adds a
+// errorText describes an error in one line for users. It omits Go's wrapping and adds a
 // remedy where one is known.
 func errorText(err error) string {
 	var (

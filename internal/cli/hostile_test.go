@@ -224,7 +224,7 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		refuseRaw(t, output, ours.ReplaceAllString(p.String(), ""))
 	}
 
-	broken := &report{Server: hostile, Version: hostile, Broken: true, Resources: []*chart{{
+	broken := &report{Server: hostile, Version: hostile, Broken: true, Resources: []*resourceReport{{
 		Resource: hostile, Version: hostile, Namespace: hostile, need: res,
 		Findings: []finding{{Check: hostile, Verdict: note, Text: hostile, Fix: hostile}},
 	}}}

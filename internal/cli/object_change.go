@@ -8,7 +8,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// change is a change of one object to show.
+// objectChange is a change of one object to show.
 type objectChange struct {
 	res  object.Resource
 	key  object.Key

@@ -25,3 +25,15 @@ func (t *Strings) Stats() Stats {
 	})
 	return st
 }
+
+// all calls f for every entry.
+func (t *table[E]) all(f func(*E)) {
+	sets := *t.sets.Load()
+	for i := range sets {
+		for j := range sets[i].held {
+			if e := sets[i].held[j].Load(); e != nil {
+				f(e)
+			}
+		}
+	}
+}

@@ -162,15 +162,3 @@ func (t *table[E]) put(s *set[E], mark uint32, e *E) (old *E) {
 	}
 	return old
 }
-
-// all calls f for every entry.
-func (t *table[E]) all(f func(*E)) {
-	sets := *t.sets.Load()
-	for i := range sets {
-		for j := range sets[i].held {
-			if e := sets[i].held[j].Load(); e != nil {
-				f(e)
-			}
-		}
-	}
-}

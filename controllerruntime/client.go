@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,16 +36,9 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	if !ok || options.DryRun != nil && *options.DryRun {
 		return inner, nil
 	}
-	own := &ownWrites{Client: inner, cache: c, trees: options.Cache.Unstructured}
+	own := &ownWrites{Client: inner, cache: c}
 	if own.deletes, err = deleter(config, options.HTTPClient); err != nil {
 		return nil, err
-	}
-	for _, obj := range options.Cache.DisableFor {
-		gvk, err := apiutil.GVKForObject(obj, inner.Scheme())
-		if err != nil {
-			return nil, err
-		}
-		own.uncached = append(own.uncached, gvk)
 	}
 	return own, nil
 }
@@ -54,10 +46,8 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 // ownWrites is a client that reads its own writes.
 type ownWrites struct {
 	client.Client
-	cache    *mirrorCache
-	deletes  *wire.Client // because inner does not return what the server answers to a delete
-	trees    bool         // unstructured objects are read from the cache
-	uncached []schema.GroupVersionKind
+	cache   *mirrorCache
+	deletes *wire.Client // because inner does not return what the server answers to a delete
 }
 
 // deleter returns a client with the credentials of another.
@@ -78,72 +68,17 @@ func deleter(config *rest.Config, httpClient *http.Client) (*wire.Client, error)
 // Get implements client.Reader.
 func (c *ownWrites) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if !opted((&client.GetOptions{}).ApplyOptions(opts)) {
-		v, err := c.reads(ctx, obj)
-		if err != nil {
-			return err
-		}
-		if v != nil {
-			if !v.namespaced {
-				key.Namespace = ""
-			}
-			if p := v.partFor(key.Namespace); p != nil {
-				if err := p.await(ctx, object.Key(key)); err != nil {
-					return err
-				}
-			}
-		}
+		ctx = context.WithValue(ctx, ownReads{}, true)
 	}
 	return c.Client.Get(ctx, key, obj, opts...)
 }
 
-// await waits until the mirror has this process's writes to a key.
-func (p *part) await(ctx context.Context, key object.Key) error {
-	pending, err := p.inf.Writes().Check(key)
-	if pending {
-		err = p.inf.Writes().Wait(ctx, key)
-	}
-	return err
-}
-
 // List implements client.Reader.
 func (c *ownWrites) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	options := (&client.ListOptions{}).ApplyOptions(opts)
-	if !opted(options) {
-		v, err := c.reads(ctx, list)
-		if err != nil {
-			return err
-		}
-		if v != nil {
-			of := informer.Part{Labels: options.LabelSelector}
-			parts := v.parts
-			if v.namespaced && options.Namespace != "" {
-				of.Namespaces, parts = []string{options.Namespace}, nil
-				if p := v.partFor(options.Namespace); p != nil {
-					parts = []*part{p}
-				}
-			}
-			for _, p := range parts {
-				snap, err := p.inf.Writes().Snapshot(ctx, of)
-				if err != nil {
-					return err
-				}
-				snap.Release()
-			}
-		}
+	if !opted((&client.ListOptions{}).ApplyOptions(opts)) {
+		ctx = context.WithValue(ctx, ownReads{}, true)
 	}
 	return c.Client.List(ctx, list, opts...)
-}
-
-// reads returns the view that a read uses; nil if it goes to the server.
-func (c *ownWrites) reads(ctx context.Context, obj runtime.Object) (*view, error) {
-	key, err := c.cache.keyOf(obj)
-	if err != nil {
-		return nil, err
-	}
-	if key.as == tree && !c.trees || slices.Contains(c.uncached, key.gvk) {
-		return nil, nil
-	}
-	return c.cache.reader(ctx, obj)
 }
 
 // pending is a write in progress, in the mirrors of its kind.

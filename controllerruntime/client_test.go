@@ -111,6 +111,62 @@ func check(t *testing.T, cl client.Client, name string, want map[string]string) 
 	}
 }
 
+// lateOption is an option of a read. The cache receives older states while it reads the options.
+type lateOption struct{ applied int }
+
+func (o *lateOption) apply() {
+	if o.applied++; o.applied == 2 { // the first time, the client reads them
+		<-time.After(1050 * time.Millisecond)
+	}
+}
+
+func (o *lateOption) ApplyToGet(*client.GetOptions)   { o.apply() }
+func (o *lateOption) ApplyToList(*client.ListOptions) { o.apply() }
+
+// The client deletes an object that the cache has not shown yet. It appears while a read is in progress.
+func TestC06_AReadIsOfTheStateThatWasChecked(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apiserver.Server) {
+		namespaces(t, server, "shop")
+		if _, err := server.Inject(apiserver.Fault{Kind: apiserver.StaleCache, Resource: "configmaps", Wait: 2 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		c := start(t, server, controllerruntime.Options{}, cache.Options{})
+		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Fatal(err)
+		}
+		cl := newClient(t, server, c)
+		for name, read := range map[string]func(name string) error{
+			"get": func(name string) error {
+				var m corev1.ConfigMap
+				if err := cl.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, &m, &lateOption{}); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("it has %q, %v", m.UID, err)
+				}
+				return nil
+			},
+			"list": func(string) error {
+				var list corev1.ConfigMapList
+				if err := cl.List(t.Context(), &list, client.InNamespace("shop"), &lateOption{}); err != nil || len(list.Items) == 0 {
+					return err
+				}
+				return fmt.Errorf("it has %d objects", len(list.Items))
+			},
+		} {
+			if _, err := server.Create(configMap(name, "")); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(100 * time.Millisecond)
+			if err := cl.Delete(t.Context(), configMap(name, "")); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(900 * time.Millisecond)
+			if err := read(name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			<-time.After(time.Minute)
+		}
+	})
+}
+
 // R02: a write that the cache's selector hides does not block readers: they get the cause.
 func TestAReadOfAHiddenObjectSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, server *apiserver.Server) {

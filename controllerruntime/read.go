@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -36,7 +37,7 @@ func (c *mirrorCache) Get(ctx context.Context, key client.ObjectKey, out client.
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
 	how := p.copies(options.UnsafeDisableDeepCopy)
-	obj, ok, err := p.get(object.Key(key), how)
+	obj, ok, err := p.get(ctx, object.Key(key), how)
 	switch {
 	case err != nil:
 		return err
@@ -76,8 +77,28 @@ func (how copying) of(obj tarn.Object) tarn.Object {
 	return obj
 }
 
-func (p *part) get(key object.Key, how copying) (obj tarn.Object, ok bool, err error) {
-	p.inf.View(func(snap store.Snapshot[tarn.Object]) { obj, ok = snap.With(how.reading).Get(key) })
+// ownReads is the key of a context whose reads are not older than this process's writes.
+type ownReads struct{}
+
+func (p *part) get(ctx context.Context, key object.Key, how copying) (obj tarn.Object, ok bool, err error) {
+	own := ctx.Value(ownReads{}) != nil
+	for pending := true; pending; {
+		pending = false
+		p.inf.View(func(snap store.Snapshot[tarn.Object]) {
+			if own {
+				pending, err = p.inf.Writes().CheckIn(snap, key)
+			}
+			if !pending && err == nil {
+				obj, ok = snap.With(how.reading).Get(key)
+			}
+		})
+		if pending {
+			err = p.inf.Writes().Wait(ctx, key)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
 	switch {
 	case !ok:
 		return nil, false, p.inf.Unreadable(key)
@@ -120,7 +141,7 @@ func (c *mirrorCache) List(ctx context.Context, out client.ObjectList, opts ...c
 	}
 	found, version := []runtime.Object{}, object.Version("")
 	for _, p := range parts {
-		at, err := v.list(p, options, &found)
+		at, err := v.list(ctx, p, options, &found)
 		if err != nil {
 			return err
 		}
@@ -151,9 +172,21 @@ func earlier(a, b object.Version) object.Version {
 }
 
 // list appends what the options select in a part, and returns the version of the list.
-func (v *view) list(p *part, options *client.ListOptions, found *[]runtime.Object) (version object.Version, err error) {
+func (v *view) list(ctx context.Context, p *part, options *client.ListOptions, found *[]runtime.Object) (version object.Version, err error) {
 	how := p.copies(options.UnsafeDisableDeepCopy)
-	snap := p.inf.Snapshot().With(how.reading)
+	var snap store.Snapshot[tarn.Object]
+	if ctx.Value(ownReads{}) == nil {
+		snap = p.inf.Snapshot()
+	} else {
+		of := informer.Part{Labels: options.LabelSelector}
+		if v.namespaced && options.Namespace != "" {
+			of.Namespaces = []string{options.Namespace}
+		}
+		if snap, err = p.inf.Writes().Snapshot(ctx, of); err != nil {
+			return "", err
+		}
+	}
+	snap = snap.With(how.reading)
 	defer snap.Release()
 	objects, matches, err := v.query(p, snap, options)
 	if err != nil {

@@ -28,6 +28,15 @@ func TestImmutableFieldsOfBuiltinKinds(t *testing.T) {
 			{`{"spec":{"volumeMode":"Block"}}`, "volumeMode"}, {`{"spec":{"nodeAffinity":null}}`, "nodeAffinity"}, {`{"spec":{"volumeAttributesClassName":null}}`, "spec.volumeAttributesClassName"},
 			{`{"spec":{"capacity":{"storage":"2Gi"},"persistentVolumeReclaimPolicy":"Delete","storageClassName":"x"}}`, ""},
 		}},
+		{"/api/v1/namespaces/default/persistentvolumeclaims", `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":"a"}`, []change{
+			{`{"metadata":{"annotations":{"volume.beta.kubernetes.io/storage-class":"a"}}}`, "metadata.annotations.volume.beta.kubernetes.io/storage-class"},
+			{`{"spec":{"volumeAttributesClassName":"c"}}`, "spec"},
+		}},
+		{"/api/v1/namespaces/default/pods", `"spec":{"containers":[{"name":"m","image":"i"}]}`, []change{
+			{`{"metadata":{"annotations":{"kubernetes.io/config.mirror":"a"}}}`, "metadata.annotations[kubernetes.io/config.mirror]"},
+			{`{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/m":"unconfined"}}}`, "metadata.annotations[container.apparmor.security.beta.kubernetes.io/m]"},
+			{`{"metadata":{"annotations":{"a":"b"}}}`, ""},
+		}},
 		{"/api/v1/nodes", `"spec":{"podCIDR":"10.0.0.0/24","providerID":"p","unschedulable":true}`, []change{
 			{`{"spec":{"podCIDR":"10.0.1.0/24"}}`, "spec.podCIDRs"}, {`{"spec":{"providerID":"q"}}`, "spec.providerID"}, {`{"spec":{"externalID":"e"}}`, "spec.externalID"},
 			{`{"spec":{"unschedulable":false,"taints":[{"key":"a","effect":"NoSchedule"}]}}`, ""},

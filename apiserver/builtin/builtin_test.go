@@ -273,3 +273,31 @@ func TestWhatAllocateAcceptsIsNotTaken(t *testing.T) {
 		}
 	}
 }
+
+func TestClaimsKeepTheirClasses(t *testing.T) {
+	claim := func(metadata, class, status string) runtime.Object {
+		return decoded(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a`+metadata+`}, spec: {accessModes: [ReadWriteOnce], `+
+			`resources: {requests: {storage: 1Gi}}`+class+`}, status: {phase: Bound`+status+`}}`)
+	}
+	const fast, slow = `, annotations: {volume.beta.kubernetes.io/storage-class: fast}`, `, annotations: {volume.beta.kubernetes.io/storage-class: slow}`
+	const frozen = `metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: %q: field is immutable`
+	const has, attributes = `, currentVolumeAttributesClassName: gold`, `, volumeAttributesClassName: gold`
+	for what, c := range map[string]struct {
+		old, now runtime.Object
+		want     string
+	}{
+		"another annotation":               {claim(fast, "", ""), claim(slow, "", ""), fmt.Sprintf(frozen, "slow")},
+		"the annotation moves":             {claim(fast, "", ""), claim("", ", storageClassName: fast", ""), ""},
+		"the annotation becomes another":   {claim(fast, "", ""), claim(fast, ", storageClassName: slow", ""), "spec: Forbidden: spec is immutable"},
+		"the default class is set":         {claim("", "", ""), claim("", ", storageClassName: fast", ""), ""},
+		"no attributes any more":           {claim("", attributes, has), claim("", "", has), "spec.volumeAttributesClassName: Forbidden: update to nil is forbidden"},
+		"empty attributes":                 {claim("", attributes, has), claim("", `, volumeAttributesClassName: ""`, has), "spec.volumeAttributesClassName: Forbidden: update to empty string"},
+		"other attributes":                 {claim("", attributes, has), claim("", `, volumeAttributesClassName: iron`, has), ""},
+		"no attributes that are not there": {claim("", attributes, ""), claim("", "", ""), ""},
+	} {
+		Default(c.old)
+		if _, errs := stored(c.now, c.old); len(errs) > 1 || (len(errs) == 0) != (c.want == "") || len(errs) == 1 && !strings.HasPrefix(errs[0], c.want) {
+			t.Errorf("%s: %q, want %q", what, errs, c.want)
+		}
+	}
+}

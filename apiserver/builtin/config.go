@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -129,8 +130,14 @@ func (p *problems) claim(c, old *corev1.PersistentVolumeClaim) {
 	if was.VolumeName == "" {
 		was.VolumeName = now.VolumeName
 	}
-	if was.StorageClassName == nil {
-		now.StorageClassName = nil // the default class is set later
+	// The default class is set later, and that of the annotation may be moved to the field.
+	class, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
+	set := was.StorageClassName == nil && (!annotated || valueOf(now.StorageClassName) == class)
+	if is := c.Annotations[corev1.BetaStorageClassAnnotation]; is != class && (!set || is != "") {
+		p.invalid(field.NewPath("metadata", "annotations", corev1.BetaStorageClassAnnotation), is, validation.FieldImmutableErrorMsg)
+	}
+	if set {
+		now.StorageClassName = nil
 	}
 	if c.Status.Phase == corev1.ClaimBound {
 		if now.Resources.Requests != nil {
@@ -146,6 +153,14 @@ func (p *problems) claim(c, old *corev1.PersistentVolumeClaim) {
 		p.forbidden(spec.Child("resources", "requests", "storage"), "field can not be less than status.capacity")
 	}
 	p.immutable(field.NewPath("volumeMode"), c.Spec.VolumeMode, old.Spec.VolumeMode)
+	attributes := c.Spec.VolumeAttributesClassName
+	if old.Status.CurrentVolumeAttributesClassName != nil && valueOf(attributes) == "" && !equality.Semantic.DeepEqual(attributes, old.Spec.VolumeAttributesClassName) {
+		to := "nil"
+		if attributes != nil {
+			to = "empty string"
+		}
+		p.forbidden(spec.Child("volumeAttributesClassName"), "update to "+to+" is forbidden when status.currentVolumeAttributesClassName is not nil")
+	}
 }
 
 func (p *problems) claimSpec(s *corev1.PersistentVolumeClaimSpec, at *field.Path) {

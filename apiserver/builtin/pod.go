@@ -21,6 +21,7 @@ import (
 func (p *problems) pod(pod, old *corev1.Pod) {
 	p.validPod(&pod.Spec)
 	if old != nil {
+		p.podAnnotations(pod.Annotations, old.Annotations)
 		p.podUpdate(&pod.Spec, &old.Spec)
 		return
 	}
@@ -30,6 +31,24 @@ func (p *problems) pod(pod, old *corev1.Pod) {
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
 		p.forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared")
 	}
+}
+
+// podAnnotations checks the annotations that an update may not change.
+func (p *problems) podAnnotations(is, was map[string]string) {
+	check := func(from, to map[string]string, change string) {
+		for _, key := range sortedKeys(from) {
+			if now, ok := to[key]; ok && (now == from[key] || change == "add") {
+				continue
+			}
+			if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) {
+				p.forbidden(field.NewPath("metadata", "annotations").Key(key), "may not "+change+" AppArmor annotations")
+			} else if key == corev1.MirrorPodAnnotationKey {
+				p.forbidden(field.NewPath("metadata", "annotations").Key(key), "may not "+change+" mirror pod annotation")
+			}
+		}
+	}
+	check(was, is, "remove or update")
+	check(is, was, "add")
 }
 
 // validPod validates the spec of a pod that is not a template.

@@ -33,6 +33,13 @@ var immutable = func() (all []exchange) {
 			`{"spec":{"volumeMode":"Block"}}`, `{"spec":{"nodeAffinity":null}}`, `{"spec":{"volumeAttributesClassName":null}}`,
 			`{"spec":{"capacity":{"storage":"2Gi"},"persistentVolumeReclaimPolicy":"Delete","storageClassName":"x"}}`,
 		}},
+		{"/api/v1/namespaces/{ns}/persistentvolumeclaims", `"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":"a"}`, []string{
+			`{"metadata":{"annotations":{"volume.beta.kubernetes.io/storage-class":"a"}}}`,
+		}},
+		{"/api/v1/namespaces/{ns}/pods", `"spec":{"containers":[{"name":"m","image":"i"}]}`, []string{
+			`{"metadata":{"annotations":{"kubernetes.io/config.mirror":"a"}}}`, `{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/m":"unconfined"}}}`,
+			`{"metadata":{"annotations":{"a":"b"}}}`,
+		}},
 		{"/api/v1/nodes", `"spec":{"podCIDR":"10.0.0.0/24","providerID":"p","unschedulable":true}`, []string{
 			`{"spec":{"podCIDR":"10.0.1.0/24"}}`, `{"spec":{"providerID":"q"}}`, `{"spec":{"externalID":"e"}}`,
 			`{"spec":{"unschedulable":false,"taints":[{"key":"a","effect":"NoSchedule"}]}}`,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pmezard/go-difflib/difflib"
+
 	"github.com/tarnproject/tarn/internal/masking"
 	"github.com/tarnproject/tarn/internal/objectdiff"
 	"github.com/tarnproject/tarn/object"
@@ -14,9 +16,6 @@ import (
 // fieldEdits renders changes field by field. An added or deleted object is one line.
 // Updates that change only noise are omitted.
 type fieldEdits struct{ rendering }
-
-// longText is the number of lines up to which texts are compared line by line.
-const longText = 2000
 
 func (d fieldEdits) render(into *page, all []objectChange) error {
 	for _, h := range all {
@@ -126,43 +125,17 @@ type lineEdit struct {
 	text string
 }
 
-// lineEdits returns a shortest edit script from old to new, without common lines.
+// lineEdits returns the edits that lead from old to new, without common lines.
 func lineEdits(old, new []string) (edits []lineEdit) {
-	for len(old) > 0 && len(new) > 0 && old[0] == new[0] {
-		old, new = old[1:], new[1:]
-	}
-	for len(old) > 0 && len(new) > 0 && old[len(old)-1] == new[len(new)-1] {
-		old, new = old[:len(old)-1], new[:len(new)-1]
-	}
-	// common[i][j] is the length of the longest common subsequence of old[i:] and new[j:].
-	// It is nil for long texts, which are shown as completely replaced.
-	var common [][]int32
-	if len(old) <= longText && len(new) <= longText {
-		common = make([][]int32, len(old)+1)
-		for i := range common {
-			common[i] = make([]int32, len(new)+1)
+	for _, c := range difflib.NewMatcher(old, new).GetOpCodes() {
+		if c.Tag == 'e' {
+			continue
 		}
-		for i := len(old) - 1; i >= 0; i-- {
-			for j := len(new) - 1; j >= 0; j-- {
-				if old[i] == new[j] {
-					common[i][j] = common[i+1][j+1] + 1
-				} else {
-					common[i][j] = max(common[i+1][j], common[i][j+1])
-				}
-			}
+		for _, line := range old[c.I1:c.I2] {
+			edits = append(edits, lineEdit{'-', line})
 		}
-	}
-	i, j := 0, 0
-	for i < len(old) || j < len(new) {
-		switch {
-		case common != nil && i < len(old) && j < len(new) && old[i] == new[j]:
-			i, j = i+1, j+1
-		case i < len(old) && (j == len(new) || common == nil || common[i+1][j] >= common[i][j+1]):
-			edits = append(edits, lineEdit{'-', old[i]})
-			i++
-		default:
-			edits = append(edits, lineEdit{'+', new[j]})
-			j++
+		for _, line := range new[c.J1:c.J2] {
+			edits = append(edits, lineEdit{'+', line})
 		}
 	}
 	return edits

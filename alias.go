@@ -19,8 +19,7 @@ type (
 	Event[T any] = informer.Event[T]
 	// Handler has the functions that are called for changes.
 	Handler[T any] = informer.Handler[T]
-	// SubOptions select what a subscriber receives; at most one is given, and the zero
-	// SubOptions is everything.
+	// SubOptions select what a subscriber receives. The zero SubOptions is everything.
 	SubOptions[T any] = informer.SubOptions[T]
 )
 

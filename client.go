@@ -314,9 +314,9 @@ type Outcome string
 
 // The outcomes.
 const (
-	Unchanged     Outcome = "unchanged"
-	CreatedObject Outcome = "created"
-	UpdatedObject Outcome = "updated"
+	OutcomeUnchanged Outcome = "unchanged"
+	OutcomeCreated   Outcome = "created"
+	OutcomeUpdated   Outcome = "updated"
 )
 
 // CreateOrUpdate brings the object with obj's key to the state that mutate sets: it calls mutate
@@ -328,21 +328,21 @@ const (
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)
 	if key.Name == "" {
-		return obj, Unchanged, fmt.Errorf("%s: create or update: the object has no name; generateName is for Create", c.mirror.Name())
+		return obj, OutcomeUnchanged, fmt.Errorf("%s: create or update: the object has no name; generateName is for Create", c.mirror.Name())
 	}
 	now, err := c.Get(ctx, key)
 	switch {
 	case err == nil:
 		return c.updateWith(ctx, now, mutate, opts)
 	case !apierrors.IsNotFound(err) && !errors.Is(err, informer.ErrNotCovered):
-		return obj, Unchanged, err
+		return obj, OutcomeUnchanged, err
 	}
 	if err := c.mutated(key, obj, mutate); err != nil {
-		return obj, Unchanged, err
+		return obj, OutcomeUnchanged, err
 	}
 	now, err = c.Create(ctx, obj, opts...)
 	if err == nil {
-		return now, CreatedObject, nil
+		return now, OutcomeCreated, nil
 	}
 	if hidden := (*informer.QuarantinedError)(nil); apierrors.IsAlreadyExists(err) && !errors.As(err, &hidden) {
 		// The selector hides it, or the cache lags behind another writer.
@@ -350,23 +350,23 @@ func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) er
 			return c.updateWith(ctx, now, mutate, opts)
 		}
 	}
-	return obj, Unchanged, err
+	return obj, OutcomeUnchanged, err
 }
 
 // updateWith updates an object if mutate changes it.
 func (c *Client[T]) updateWith(ctx context.Context, now T, mutate func(T) error, opts []WriteOption) (T, Outcome, error) {
 	before := copyOf(now)
 	if err := c.mutated(keyOf(before), now, mutate); err != nil {
-		return before, Unchanged, err
+		return before, OutcomeUnchanged, err
 	}
 	if equality.Semantic.DeepEqual(before, now) {
-		return now, Unchanged, nil
+		return now, OutcomeUnchanged, nil
 	}
 	updated, err := c.Update(ctx, now, opts...)
 	if err != nil {
-		return before, Unchanged, err
+		return before, OutcomeUnchanged, err
 	}
-	return updated, UpdatedObject, nil
+	return updated, OutcomeUpdated, nil
 }
 
 // mutated calls mutate, and returns an error for an object that the mirror would not have after it.

@@ -36,14 +36,14 @@ func TestClientRefusesWhatTheMirrorDoesNotCover(t *testing.T) {
 		}
 		for _, name := range []string{"web", "new"} {
 			_, outcome, err := ours.CreateOrUpdate(ctx, configMap(name, nil), func(m *corev1.ConfigMap) error { m.Labels = nil; return nil })
-			if !errors.Is(err, informer.ErrNotCovered) || !strings.Contains(err.Error(), "app=web") || outcome != tarn.Unchanged {
+			if !errors.Is(err, informer.ErrNotCovered) || !strings.Contains(err.Error(), "app=web") || outcome != tarn.OutcomeUnchanged {
 				t.Errorf("%s without the label: %s, %v", name, outcome, err)
 			}
 		}
 		if _, outcome, err := ours.CreateOrUpdate(ctx, configMap("new", nil), func(m *corev1.ConfigMap) error {
 			m.Labels = map[string]string{"app": "web"}
 			return nil
-		}); err != nil || outcome != tarn.CreatedObject {
+		}); err != nil || outcome != tarn.OutcomeCreated {
 			t.Errorf("with the label: %s, %v", outcome, err)
 		}
 	})

@@ -65,7 +65,7 @@ func TestClientReadsItsOwnWrites(t *testing.T) {
 			},
 			func() (*corev1.ConfigMap, error) {
 				m, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data["n"] = "6"; return nil })
-				if outcome != tarn.UpdatedObject {
+				if outcome != tarn.OutcomeUpdated {
 					t.Errorf("outcome %s", outcome)
 				}
 				return m, err
@@ -108,11 +108,11 @@ func TestTheOptionsOfAClientsWritesAreHonoured(t *testing.T) {
 			t.Errorf("a dry run stored the object: %v", err)
 		}
 		made, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data = map[string]string{"a": "1"}; return nil })
-		if err != nil || outcome != tarn.CreatedObject || made.Data["a"] != "1" {
+		if err != nil || outcome != tarn.OutcomeCreated || made.Data["a"] != "1" {
 			t.Errorf("%v, %s, %v", made, outcome, err)
 		}
 		same, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data = map[string]string{"a": "1"}; return nil })
-		if err != nil || outcome != tarn.Unchanged || same.ResourceVersion != made.ResourceVersion {
+		if err != nil || outcome != tarn.OutcomeUnchanged || same.ResourceVersion != made.ResourceVersion {
 			t.Errorf("%v, %s, %v", same, outcome, err)
 		}
 		if _, _, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Name = "other"; return nil }); err == nil {
@@ -313,7 +313,7 @@ func TestControllerRunsWithTheCluster(t *testing.T) {
 				m.Data = map[string]string{"image": d.Labels["image"]}
 				return owners.SetOwner(m, d)
 			})
-			if outcome == tarn.CreatedObject {
+			if outcome == tarn.OutcomeCreated {
 				creations.Add(1)
 			}
 			return tarn.Result{}, err
@@ -397,7 +397,7 @@ func TestClientRefusesUpdatesOfIncompleteObjects(t *testing.T) {
 			if _, err := c.UpdateStatus(ctx, m); err == nil {
 				t.Error("the status was updated")
 			}
-			if _, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data = nil; return nil }); err == nil || outcome != tarn.Unchanged {
+			if _, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data = nil; return nil }); err == nil || outcome != tarn.OutcomeUnchanged {
 				t.Errorf("create or update: %s, %v", outcome, err)
 			}
 			must(c.PatchFrom(ctx, before, m))

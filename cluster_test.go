@@ -168,7 +168,7 @@ func TestClosingAHandleEndsOnlyItsOwnSubscriptions(t *testing.T) {
 		looped := make(chan int)
 		go func() {
 			n := 0
-			for range mine.Events(t.Context(), informer.SubOptions[*corev1.Pod]{}) {
+			for range mine.Events(t.Context()) {
 				n++
 			}
 			looped <- n

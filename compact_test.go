@@ -53,7 +53,7 @@ func received[P tarn.Pointer[X], X any](t *testing.T, name string, streaming ref
 					OnAdd:    func(obj P, _ bool) { seen[i][obj.GetName()] = obj },
 					OnUpdate: func(_, obj P) { seen[i][obj.GetName()] = obj },
 					OnDelete: func(obj P, _ bool) { delete(seen[i], obj.GetName()) },
-				}))
+				}, informer.SubOptions[P]{}))
 			}
 			free := make(chan struct{})
 			slow := map[string]P{}
@@ -61,8 +61,8 @@ func received[P tarn.Pointer[X], X any](t *testing.T, name string, streaming ref
 				OnAdd:    func(obj P, _ bool) { <-free; slow[obj.GetName()] = obj },
 				OnUpdate: func(_, obj P) { slow[obj.GetName()] = obj },
 				OnDelete: func(obj P, _ bool) { delete(slow, obj.GetName()) },
-			}))
-			must(compact.SubscribeBatch(func(context.Context, []tarn.Event[P]) {}))
+			}, informer.SubOptions[P]{}))
+			must(compact.SubscribeBatch(func(context.Context, []tarn.Event[P]) {}, informer.SubOptions[P]{}))
 			same := func(what string, n, turned int) {
 				t.Helper()
 				synctest.Wait()

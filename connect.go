@@ -87,30 +87,19 @@ func WithRateLimit(perSecond float64, burst int) ConnectOption {
 
 // WithLeaderElection runs the cluster's controllers only while this process holds the Lease
 // with the given name, in the namespace of [Cluster.Namespace]. Mirrors run in any case, so
-// that a new leader starts with a warm cache. At most one opts is used; its Caches are the cluster's
-// mirrors.
-func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
-	return func(o *options) {
-		o.lease, o.led = lease, true
-		if len(opts) > 0 {
-			o.election = opts[len(opts)-1]
-		}
-	}
+// that a new leader starts with a warm cache. The Caches of opts are the cluster's mirrors.
+func WithLeaderElection(lease string, opts leader.Options) ConnectOption {
+	return func(o *options) { o.lease, o.led, o.election = lease, true, opts }
 }
 
 // WithSharding divides the keys of the cluster's controllers among all processes that run with the
 // same group, which find each other through Leases in the namespace of [Cluster.Namespace]. Each
 // process mirrors everything and reconciles its share of the keys; see package controller/shard for
 // the guarantees, and [ShardBy] for which keys stay together. With Ranges of shard.Options it mirrors
-// only its own namespaces of namespaced resources, except in mirrors with [Unsharded]. At most one opts
-// is used; its Caches are the cluster's mirrors, and its Divide sets their part. It excludes [WithLeaderElection].
-func WithSharding(group string, opts ...shard.Options) ConnectOption {
-	return func(o *options) {
-		o.group, o.sharded = group, true
-		if len(opts) > 0 {
-			o.sharding = opts[len(opts)-1]
-		}
-	}
+// only its own namespaces of namespaced resources, except in mirrors with [Unsharded]. The Caches of opts
+// are the cluster's mirrors, and its Divide sets their part. It excludes [WithLeaderElection].
+func WithSharding(group string, opts shard.Options) ConnectOption {
+	return func(o *options) { o.group, o.sharded, o.sharding = group, true, opts }
 }
 
 // WithObservers adds observers of the reconciles of all controllers and of all requests, for

@@ -80,7 +80,7 @@ func ExampleMirror_Subscribe() {
 	must(pods.Subscribe(tarn.Handler[*corev1.Pod]{
 		OnAdd: func(p *corev1.Pod, isInitial bool) { added <- fmt.Sprint(p.Name, " ", isInitial) },
 	}, tarn.SubOptions[*corev1.Pod]{Name: "printer", Filter: func(p *corev1.Pod) bool { return p.Name == "web" }}))
-	must(pods.SubscribeBatch(func(_ context.Context, events []tarn.Event[*corev1.Pod]) { batches <- len(events) }))
+	must(pods.SubscribeBatch(func(_ context.Context, events []tarn.Event[*corev1.Pod]) { batches <- len(events) }, tarn.SubOptions[*corev1.Pod]{}))
 	_, stop := run(cluster)
 	defer stop()
 	<-pods.Synced()

@@ -38,7 +38,7 @@ func ExampleNewController() {
 			m.Data = map[string]string{"text": "Welcome to " + ns.Name}
 			return owners.SetOwner(m, ns)
 		})
-		if outcome == tarn.CreatedObject {
+		if outcome == tarn.OutcomeCreated {
 			created <- welcome.Data["text"]
 		}
 		return tarn.Result{}, err

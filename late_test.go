@@ -15,6 +15,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
@@ -38,7 +39,7 @@ func TestP03_AWriteThatArrivesAfterATakeoverIsRefused(t *testing.T) {
 	} {
 		for _, sharing := range []func(name string) tarn.ConnectOption{
 			func(name string) tarn.ConnectOption { return tarn.WithSharding("web", shard.Options{Member: name}) },
-			func(string) tarn.ConnectOption { return tarn.WithLeaderElection("web") },
+			func(string) tarn.ConnectOption { return tarn.WithLeaderElection("web", leader.Options{}) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

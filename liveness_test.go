@@ -21,6 +21,8 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -125,7 +127,7 @@ type electee struct {
 
 func newElectee(t *testing.T, srv *apiserver.Server, name string, opts controller.Options[tarn.Key], reconcile func(r *electee) tarn.ReconcileFunc) *electee {
 	r := &electee{link: newLink(srv)}
-	r.Cluster = connect(t, tarn.WithConfig(r.link.config(srv)), tarn.WithLogger(slog.New(slog.NewTextHandler(&locked{w: &r.log}, nil)).With("replica", name)), tarn.WithLeaderElection("lock"))
+	r.Cluster = connect(t, tarn.WithConfig(r.link.config(srv)), tarn.WithLogger(slog.New(slog.NewTextHandler(&locked{w: &r.log}, nil)).With("replica", name)), tarn.WithLeaderElection("lock", leader.Options{}))
 	r.pods = must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 	r.client = r.pods.Client()
 	r.maps = must(tarn.MirrorOf[*corev1.ConfigMap](r.Cluster)).Client()
@@ -449,7 +451,7 @@ func TestR10_APanicOfShardByCostsThatKey(t *testing.T) {
 		var mu sync.Mutex
 		sick, seen := true, map[string]int{}
 		var log bytes.Buffer
-		c := connect(t, tarn.WithConfig(srv.MemoryConfig()), tarn.WithSharding("group"), tarn.WithLogger(slog.New(slog.NewTextHandler(&locked{w: &log}, nil))))
+		c := connect(t, tarn.WithConfig(srv.MemoryConfig()), tarn.WithSharding("group", shard.Options{}), tarn.WithLogger(slog.New(slog.NewTextHandler(&locked{w: &log}, nil))))
 		pods := must(tarn.MirrorOf[*corev1.Pod](c))
 		ctl := must(tarn.NewController(c, "c", func(_ context.Context, key tarn.Key) (tarn.Result, error) {
 			mu.Lock()

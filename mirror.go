@@ -127,28 +127,26 @@ func (m *Mirror[T]) Writes() *informer.Writes[T] { return m.inf.Writes() }
 // Subscribe calls the handler for every existing object and then for every change, until the
 // subscription is removed or the mirror closed. The error is informer.ErrStopped, or names
 // the invalid option.
-func (m *Mirror[T]) Subscribe(handler Handler[T], opts ...SubOptions[T]) (*informer.Subscription, error) {
-	return m.subscribe(opts, func(opts SubOptions[T]) (*informer.Subscription, error) {
-		return m.inf.Subscribe(handler, opts)
-	})
+func (m *Mirror[T]) Subscribe(handler Handler[T], opts SubOptions[T]) (*informer.Subscription, error) {
+	opts.Name = cmp.Or(opts.Name, callSite())
+	return m.own(func() (*informer.Subscription, error) { return m.inf.Subscribe(handler, opts) })
 }
 
 // SubscribeBatch calls f with all pending changes, up to about a thousand at a time; see
 // informer.Informer.SubscribeBatch.
-func (m *Mirror[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts ...SubOptions[T]) (*informer.Subscription, error) {
-	return m.subscribe(opts, func(opts SubOptions[T]) (*informer.Subscription, error) {
-		return m.inf.SubscribeBatch(f, opts)
-	})
+func (m *Mirror[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts SubOptions[T]) (*informer.Subscription, error) {
+	opts.Name = cmp.Or(opts.Name, callSite())
+	return m.own(func() (*informer.Subscription, error) { return m.inf.SubscribeBatch(f, opts) })
 }
 
-func (m *Mirror[T]) subscribe(opts []SubOptions[T], do func(SubOptions[T]) (*informer.Subscription, error)) (*informer.Subscription, error) {
-	named := named(opts)
+// own makes a subscription that ends with the mirror.
+func (m *Mirror[T]) own(subscribe func() (*informer.Subscription, error)) (*informer.Subscription, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.open.Err() != nil {
 		return nil, informer.ErrStopped
 	}
-	sub, err := do(named)
+	sub, err := subscribe()
 	if err != nil {
 		return nil, err
 	}
@@ -164,20 +162,10 @@ func (m *Mirror[T]) subscribe(opts []SubOptions[T], do func(SubOptions[T]) (*inf
 	return sub, nil
 }
 
-// named returns the only options of a call, with a name.
-func named[T any](opts []SubOptions[T]) SubOptions[T] {
-	only := SubOptions[T]{}
-	if len(opts) > 0 {
-		only = opts[len(opts)-1]
-	}
-	only.Name = cmp.Or(only.Name, callSite())
-	return only
-}
-
 // Events yields every existing object and then every change, in order, until the context is
 // done or the mirror closed; see informer.Informer.Events.
-func (m *Mirror[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
-	named := named(opts)
+func (m *Mirror[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
+	named := SubOptions[T]{Name: callSite()}
 	return func(yield func(Event[T]) bool) {
 		ctx, end := m.whileOpen(ctx)
 		defer end()

@@ -268,7 +268,7 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 				c.Labels["app"], c.Data = "web", fresh.Data
 				return nil
 			})
-			if err == nil && outcome == tarn.Unchanged {
+			if err == nil && outcome == tarn.OutcomeUnchanged {
 				m.read(reading{number: number, how: "unchanged", key: key, begin: at, end: m.srv.Version(), uid: obj.UID, version: version(obj.ResourceVersion)})
 				return nil
 			}

@@ -39,7 +39,7 @@ func (m *ownModel) reconcile(cluster *tarn.Cluster) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.jobs = w.jobs[1:]
-		return tarn.Result{After: time.Nanosecond}, nil
+		return tarn.Result{RequeueAfter: time.Nanosecond}, nil
 	}, tarn.From(controller.Channel("kick", w.kick))))
 }
 

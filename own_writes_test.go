@@ -39,7 +39,7 @@ func TestR12_CreateOrUpdateFindsAnObjectThatTheSelectorHides(t *testing.T) {
 			})
 		}
 		first, outcome, err := ensure()
-		if err != nil || outcome != tarn.CreatedObject {
+		if err != nil || outcome != tarn.OutcomeCreated {
 			t.Fatal(outcome, err)
 		}
 		stripped := first.DeepCopy()
@@ -47,13 +47,13 @@ func TestR12_CreateOrUpdateFindsAnObjectThatTheSelectorHides(t *testing.T) {
 		must(r.srv.Update(stripped))
 		synctest.Wait()
 		now, outcome, err := ensure()
-		if err != nil || outcome != tarn.UpdatedObject || now.UID != first.UID || now.Labels["app"] != "web" || len(now.Data) != 1 {
+		if err != nil || outcome != tarn.OutcomeUpdated || now.UID != first.UID || now.Labels["app"] != "web" || len(now.Data) != 1 {
 			t.Fatalf("%v, %s, %v", now, outcome, err)
 		}
 		if got, err := c.Get(ctx, key("shop", "web")); err != nil || got.ResourceVersion != now.ResourceVersion {
 			t.Errorf("%v, %v", got, err)
 		}
-		if _, outcome, err := ensure(); err != nil || outcome != tarn.Unchanged {
+		if _, outcome, err := ensure(); err != nil || outcome != tarn.OutcomeUnchanged {
 			t.Errorf("again: %s, %v", outcome, err)
 		}
 	})

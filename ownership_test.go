@@ -142,8 +142,8 @@ func owned[P tarn.Pointer[X], X any](t *testing.T, name string, streaming reflec
 			free := make(chan struct{})
 			slow := handler("slow")
 			slow.OnAdd = func(obj P, _ bool) { <-free; check("slow add", obj) }
-			must(h.Subscribe(handler("prompt")))
-			must(h.Subscribe(slow))
+			must(h.Subscribe(handler("prompt"), informer.SubOptions[P]{}))
+			must(h.Subscribe(slow, informer.SubOptions[P]{}))
 			everything := func(what string, n int) {
 				t.Helper()
 				synctest.Wait()
@@ -177,7 +177,7 @@ func owned[P tarn.Pointer[X], X any](t *testing.T, name string, streaming reflec
 			r.srv.Compact(0)
 			simtest.Advance(time.Minute)
 			everything("listed again", 6)
-			must(h.Subscribe(handler("late")))
+			must(h.Subscribe(handler("late"), informer.SubOptions[P]{}))
 			close(free)
 			everything("at the end", 6)
 		})

@@ -92,7 +92,7 @@ var functions = []struct {
 		s.subscribe(tarn.SubOptions[*corev1.Pod]{Filter: func(pod *corev1.Pod) bool { trip(pod.Name); return true }})
 	}},
 	{name: "Handler", set: func(p *program, s *setup, trip func(string)) {
-		must(s.pods.Subscribe(tarn.Handler[*corev1.Pod]{OnAdd: func(pod *corev1.Pod, _ bool) { trip(pod.Name) }}))
+		must(s.pods.Subscribe(tarn.Handler[*corev1.Pod]{OnAdd: func(pod *corev1.Pod, _ bool) { trip(pod.Name) }}, tarn.SubOptions[*corev1.Pod]{}))
 	}},
 	{name: "OnPanic", set: func(p *program, s *setup, trip func(string)) {
 		must(s.pods.Subscribe(tarn.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { panic("handler") }},

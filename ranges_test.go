@@ -344,7 +344,7 @@ func TestP07_ReplicasWithOtherRangesWait(t *testing.T) {
 		a := d.start()
 		<-time.After(time.Minute)
 		ctx, stop := context.WithCancel(t.Context())
-		other, done := connect(t, tarn.WithConfig(d.server.MemoryConfig()), tarn.WithSharding("web")), make(chan error, 1)
+		other, done := connect(t, tarn.WithConfig(d.server.MemoryConfig()), tarn.WithSharding("web", shard.Options{})), make(chan error, 1)
 		go func() { done <- other.Run(ctx) }()
 		<-time.After(time.Minute)
 		if s := a.Status().Shards; len(s.Slots) != shard.Slots || len(s.Members) != 2 {
@@ -369,7 +369,7 @@ func TestP07_ReplicasWithOtherRangesWait(t *testing.T) {
 func TestRenewalsDoNotWaitForTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplicas(t)
-		a := r.start("a", tarn.WithSharding("web"), tarn.WithRateLimit(1, 1))
+		a := r.start("a", tarn.WithSharding("web", shard.Options{}), tarn.WithRateLimit(1, 1))
 		maps := must(tarn.MirrorOf[*corev1.ConfigMap](a.Cluster))
 		<-time.After(time.Minute)
 		ctx, stop := context.WithCancel(t.Context())

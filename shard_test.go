@@ -98,7 +98,7 @@ func TestP05_WithAndWithoutServerShardingTheSameIsSeen(t *testing.T) {
 			views := []*shardView{{gate: open}, {gate: make(chan struct{})}}
 			for _, v := range views {
 				v.has = map[object.Key]object.UID{}
-				must(mirror.SubscribeBatch(v.receive))
+				must(mirror.SubscribeBatch(v.receive, tarn.SubOptions[*corev1.ConfigMap]{}))
 			}
 			exists := map[object.Key]object.UID{}
 			for range 20 {
@@ -280,7 +280,7 @@ func TestClientsOfAShardReadThrough(t *testing.T) {
 			t.Errorf("an object that does not exist: %v", err)
 		}
 		_, outcome, err := c.CreateOrUpdate(t.Context(), other, func(m *corev1.ConfigMap) error { m.Data = map[string]string{"n": "2"}; return nil })
-		if err != nil || outcome != tarn.UpdatedObject {
+		if err != nil || outcome != tarn.OutcomeUpdated {
 			t.Errorf("an object of another shard: %v, %v", outcome, err)
 		}
 		if list := must(c.List(t.Context())); len(list) != 1 || mirror.Len() != 1 {

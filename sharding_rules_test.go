@@ -51,7 +51,7 @@ func TestP07_ARollingUpdateCanChangeShardBy(t *testing.T) {
 						case <-time.After(500 * time.Millisecond):
 						case <-ctx.Done():
 						}
-						return tarn.Result{After: time.Millisecond}, nil
+						return tarn.Result{RequeueAfter: time.Millisecond}, nil
 					}, tarn.For(maps), tarn.Workers(50), divide))
 					ctx, cancel := context.WithCancel(context.Background())
 					done := make(chan error, 1)

@@ -22,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/wire"
@@ -148,7 +149,7 @@ func TestShardedClustersShareTheKeys(t *testing.T) {
 func TestAControllerThatIsAddedLaterIsShardedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplicas(t)
-		a := r.start("a", tarn.WithSharding("web"))
+		a := r.start("a", tarn.WithSharding("web", shard.Options{}))
 		<-time.After(30 * time.Second)
 		maps := must(tarn.MirrorOf[*corev1.ConfigMap](a.Cluster))
 		var mu sync.Mutex
@@ -257,13 +258,13 @@ func TestAReconcileThatDoesNotEndBlocksItsSlotOnly(t *testing.T) {
 
 func TestShardingExcludesWhatContradictsIt(t *testing.T) {
 	config := tarn.WithConfig(demoConfig)
-	if _, err := tarn.Connect(config, tarn.WithSharding("web"), tarn.WithLeaderElection("web")); err == nil || !strings.Contains(err.Error(), "use only one") {
+	if _, err := tarn.Connect(config, tarn.WithSharding("web", shard.Options{}), tarn.WithLeaderElection("web", leader.Options{})); err == nil || !strings.Contains(err.Error(), "use only one") {
 		t.Errorf("with leader election: %v", err)
 	}
-	if _, err := tarn.Connect(config, tarn.WithSharding("not a label")); err == nil {
+	if _, err := tarn.Connect(config, tarn.WithSharding("not a label", shard.Options{})); err == nil {
 		t.Error("an invalid name was accepted")
 	}
-	cluster := connect(t, config, tarn.WithSharding("web"))
+	cluster := connect(t, config, tarn.WithSharding("web", shard.Options{}))
 	maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
 	none := func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, nil }
 	_, err := tarn.NewController(cluster, "c", none, tarn.For(maps), tarn.WithControllerOptions(controller.Options[tarn.Key]{
@@ -276,13 +277,13 @@ func TestShardingExcludesWhatContradictsIt(t *testing.T) {
 	must(tarn.NewFleetController(fleet, "f", func(m *tarn.Member) error {
 		return m.Reconcile(none, tarn.For(must(tarn.MirrorOf[*corev1.ConfigMap](m.Cluster))))
 	}))
-	if err := fleet.Add("one", connect(t, config, tarn.WithSharding("web"))); err == nil || !strings.Contains(err.Error(), "WithSharding") {
+	if err := fleet.Add("one", connect(t, config, tarn.WithSharding("web", shard.Options{}))); err == nil || !strings.Contains(err.Error(), "WithSharding") {
 		t.Errorf("in a fleet: %v", err)
 	}
 }
 
 func TestTheRolesOfAShardedClusterIncludeTheLeases(t *testing.T) {
-	cluster := connect(t, tarn.WithConfig(demoConfig), tarn.WithNamespace("shop"), tarn.WithSharding("web"))
+	cluster := connect(t, tarn.WithConfig(demoConfig), tarn.WithNamespace("shop"), tarn.WithSharding("web", shard.Options{}))
 	rules := cluster.RBAC().Namespaces["shop"]
 	if len(rules) != 1 || !slices.Equal(rules[0].Resources, []string{"leases"}) ||
 		!slices.Equal(rules[0].Verbs, []string{"get", "list", "watch", "create", "update", "delete"}) {
@@ -305,9 +306,9 @@ func TestANewLeaderHasAWarmCache(t *testing.T) {
 			}
 			return ctx, func(wire.AttemptEnd) {}
 		}
-		a := r.start("a", tarn.WithLeaderElection("web"))
+		a := r.start("a", tarn.WithLeaderElection("web", leader.Options{}))
 		<-time.After(5 * time.Second)
-		b := r.start("b", tarn.WithLeaderElection("web"), tarn.WithObservers(nil, count))
+		b := r.start("b", tarn.WithLeaderElection("web", leader.Options{}), tarn.WithObservers(nil, count))
 		<-time.After(5 * time.Second)
 		if shares := r.shares(); shares["a"] != 40 || !b.Status().Synced() {
 			t.Errorf("a leads: %v; b is synced: %v", shares, b.Status().Synced())
@@ -330,7 +331,7 @@ func TestANewLeaderHasAWarmCache(t *testing.T) {
 
 // A name from an environment variable that is not set must not turn sharding or election off.
 func TestSharingTheWorkNeedsAName(t *testing.T) {
-	for _, opt := range []tarn.ConnectOption{tarn.WithSharding(""), tarn.WithLeaderElection("")} {
+	for _, opt := range []tarn.ConnectOption{tarn.WithSharding("", shard.Options{}), tarn.WithLeaderElection("", leader.Options{})} {
 		if _, err := tarn.Connect(tarn.WithConfig(&rest.Config{Host: "http://localhost"}), opt); err == nil || !strings.Contains(err.Error(), "need a name") {
 			t.Errorf("Connect returned %v", err)
 		}

@@ -98,9 +98,9 @@ func tarnCustom(ctx context.Context, j job, running *sync.WaitGroup, added func(
 			for range events {
 				added()
 			}
-		})
+		}, informer.SubOptions[custom]{})
 	} else {
-		sub, err = inf.Subscribe(informer.Handler[custom]{OnAdd: func(custom, bool) { added() }})
+		sub, err = inf.Subscribe(informer.Handler[custom]{OnAdd: func(custom, bool) { added() }}, informer.SubOptions[custom]{})
 	}
 	check(err)
 	running.Go(func() { check(inf.Run(ctx)) })

@@ -94,7 +94,7 @@ func bigMirror[T metav1.Object](j job, inf *informer.Informer[T], index *store.I
 	sub, err := inf.Subscribe(informer.Handler[T]{
 		OnAdd:    func(T, bool) { added.Add(1) },
 		OnUpdate: func(_, _ T) { updated.Add(1) },
-	})
+	}, informer.SubOptions[T]{})
 	check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

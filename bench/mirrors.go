@@ -145,7 +145,7 @@ func (m *tarnMirror) handle(add, update func(pod)) {
 					update(is)
 				}
 			}
-		})
+		}, informer.SubOptions[pod]{})
 		check(err)
 		m.subs = append(m.subs, sub)
 		return

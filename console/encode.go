@@ -332,7 +332,7 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 	return out
 }
 
-// outcomes returns how many reconciles had each outcome. Those with Result.After are successes.
+// outcomes returns how many reconciles had each outcome. Those with Result.RequeueAfter are successes.
 func outcomes(c controller.Status) map[string]uint64 {
 	all := map[controller.Outcome]uint64{
 		controller.OutcomeError: c.Failed - min(c.Failed, c.Panicked), controller.OutcomePanic: c.Panicked,

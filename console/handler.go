@@ -92,15 +92,11 @@ type HandlerOptions struct {
 // Handler serves the console of a cluster: a page, and everything on it as JSON. Mount it below a
 // path of your choice, without the prefix:
 //
-//	mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", console.Handler(cluster)))
+//	mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", console.Handler(cluster, console.HandlerOptions{})))
 //
-// [Mux] and tarn.Cluster's Handler include it. docs/operating/console.md describes the JSON. At most
-// one HandlerOptions is given. The handler starts no goroutine and does nothing between requests.
-func Handler(c Cluster, opts ...HandlerOptions) http.Handler {
-	h := &handler{cluster: c, busy: make(chan struct{}, maxReads), streams: make(chan struct{}, maxStreams)}
-	if len(opts) > 0 {
-		h.opts = opts[0]
-	}
+// [Mux] and tarn.Cluster's Handler include it. docs/operating/console.md describes the JSON. The handler starts no goroutine and does nothing between requests.
+func Handler(c Cluster, opts HandlerOptions) http.Handler {
+	h := &handler{cluster: c, opts: opts, busy: make(chan struct{}, maxReads), streams: make(chan struct{}, maxStreams)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { asset(w, r, "index.html") })
 	mux.HandleFunc("GET /assets/{file...}", func(w http.ResponseWriter, r *http.Request) { asset(w, r, r.PathValue("file")) })

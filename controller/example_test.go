@@ -165,7 +165,7 @@ func ExampleResult() {
 		case 1:
 			return controller.Result{}, errors.New("no luck") // again, with back-off
 		case 2:
-			return controller.Result{After: time.Millisecond}, nil // again, after that
+			return controller.Result{RequeueAfter: time.Millisecond}, nil // again, after that
 		case 3:
 			return controller.Result{Requeue: true}, nil // again, with back-off
 		}

@@ -69,7 +69,7 @@ func TestInspectReportsWhereAKeyIs(t *testing.T) {
 			case "slow":
 				<-free
 			case "later":
-				return result{After: time.Minute}, nil
+				return result{RequeueAfter: time.Minute}, nil
 			}
 			return result{}, nil
 		}, controller.Options[string]{Queue: workqueue.Options[string]{Limiter: workqueue.NewExponential[string](time.Minute, time.Hour)}})

@@ -41,7 +41,7 @@ const (
 	OutcomeSuccess Outcome = "success"
 	// OutcomeRequeue: Result.Requeue was set.
 	OutcomeRequeue Outcome = "requeue"
-	// OutcomeRequeueAfter: Result.After was set.
+	// OutcomeRequeueAfter: Result.RequeueAfter was set.
 	OutcomeRequeueAfter Outcome = "requeue_after"
 	// OutcomeError: an error that is reported. The key is retried unless Options.Attempts is
 	// reached.
@@ -72,7 +72,7 @@ func outcomeOf(v verdict, res Result) Outcome {
 		}[v]
 	case res.Requeue:
 		return OutcomeRequeue
-	case res.After > 0:
+	case res.RequeueAfter > 0:
 		return OutcomeRequeueAfter
 	}
 	return OutcomeSuccess

@@ -49,7 +49,7 @@ func TestAnObserverSeesTheOutcomeOfEachReconcile(t *testing.T) {
 			case "requeue":
 				return result{Requeue: true}, nil
 			case "after":
-				return result{After: time.Second}, nil
+				return result{RequeueAfter: time.Second}, nil
 			case "error":
 				return result{}, errOops
 			case "terminal":

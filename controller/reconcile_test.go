@@ -50,11 +50,11 @@ func TestResultsDecideWhenAKeyIsReconciledAgain(t *testing.T) {
 			}
 			switch key {
 			case "after":
-				return result{After: time.Minute}, nil
+				return result{RequeueAfter: time.Minute}, nil
 			case "requeue":
 				return result{Requeue: true}, nil
 			case "fails":
-				return result{After: time.Hour}, errOops
+				return result{RequeueAfter: time.Hour}, errOops
 			}
 			return result{}, nil
 		}, controller.Options[string]{Queue: workqueue.Options[string]{Limiter: workqueue.NewExponential[string](time.Second, time.Hour)}})

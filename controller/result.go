@@ -13,10 +13,10 @@ import (
 // Result is the outcome of a reconcile without an error. The zero Result means done. With an
 // error it is ignored.
 type Result struct {
-	// After is when to reconcile the key again if it does not change before.
+	// RequeueAfter is when to reconcile the key again if it does not change before.
 	// Defaults to 0: only when it changes.
-	After time.Duration
-	// Requeue reconciles the key again with back-off although nothing failed; After is then
+	RequeueAfter time.Duration
+	// Requeue reconciles the key again with back-off although nothing failed; RequeueAfter is then
 	// ignored. Defaults to false.
 	Requeue bool
 }

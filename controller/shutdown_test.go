@@ -48,7 +48,7 @@ func TestKeysThatAreLeftAreReported(t *testing.T) {
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
 			switch key {
 			case "later":
-				return result{After: time.Hour}, nil
+				return result{RequeueAfter: time.Hour}, nil
 			case "fails":
 				return result{}, errOops
 			}
@@ -298,7 +298,7 @@ func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
 					case "stale":
 						return result{}, controller.ErrStaleCache
 					}
-					return result{After: time.Hour}, nil
+					return result{RequeueAfter: time.Hour}, nil
 				}, controller.Options[string]{Grace: grace, Logger: logTo(&log)})
 				stop := start(t, c)
 				for _, key := range []string{"later", "fails", "stale"} {

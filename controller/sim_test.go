@@ -145,7 +145,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 	case p.chance(5):
 		return result{Requeue: true}, nil
 	case p.chance(5):
-		return result{After: p.upTo(time.Minute)}, nil
+		return result{RequeueAfter: p.upTo(time.Minute)}, nil
 	}
 	return result{}, nil
 }

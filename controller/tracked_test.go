@@ -167,7 +167,7 @@ func TestR03_AKeyWhoseWriteNeverReachesTheCacheIsReported(t *testing.T) {
 				return result{}, nil
 			}
 			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
-			return result{After: time.Second}, err
+			return result{RequeueAfter: time.Second}, err
 		}, options{Logger: logTo(&log)}, controller.For(pods))
 		srv.Hold(true) // it lists, and sends no events afterwards
 		start(t, pods, c)

@@ -269,8 +269,8 @@ func (r *run[K]) succeeded(key K, res Result) {
 		r.notes.succeeded(key)
 		r.retry(key)
 		return
-	case res.After > 0:
-		r.queue.AddAfter(key, res.After)
+	case res.RequeueAfter > 0:
+		r.queue.AddAfter(key, res.RequeueAfter)
 	}
 	r.rest(key)
 }

@@ -82,7 +82,7 @@ func ExampleInformer_Synced() {
 	probe()
 	end()
 	probe()
-	_, err := pods.Subscribe(informer.Handler[*corev1.Pod]{})
+	_, err := pods.Subscribe(informer.Handler[*corev1.Pod]{}, informer.SubOptions[*corev1.Pod]{})
 	fmt.Println(errors.Is(err, informer.ErrStopped), pods.Len(), "pod can still be read")
 	// Output:
 	// pods are not ready
@@ -169,7 +169,7 @@ func ExampleSubscription() {
 			fmt.Println("again", pod.Name)
 			replayed <- struct{}{}
 		},
-	})
+	}, informer.SubOptions[*corev1.Pod]{})
 	if err != nil {
 		fmt.Println(err)
 		return

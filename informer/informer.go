@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,31 +194,20 @@ type Handler[T any] struct {
 
 // Subscribe calls the handler for every existing object and then for every change. The calls come
 // from one goroutine, which Run starts and waits for. The error is [ErrStopped].
-func (inf *Informer[T]) Subscribe(h Handler[T], opts ...SubOptions[T]) (*Subscription, error) {
+func (inf *Informer[T]) Subscribe(h Handler[T], opts SubOptions[T]) (*Subscription, error) {
 	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
 		h.OnResync = func(obj T) { onUpdate(obj, obj) }
 	}
-	return inf.subscribe(last(opts), func(s *subscriber[T]) { s.toHandler(h) })
+	return inf.subscribe(opts, func(s *subscriber[T]) { s.toHandler(h) })
 }
 
 // SubscribeBatch is [Informer.Subscribe] with a function that receives all available changes at
 // once, up to about a thousand. f must not keep the slice, but may keep the events in it. The
 // context is done when Run is about to end.
-func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts ...SubOptions[T]) (*Subscription, error) {
-	return inf.subscribe(last(opts), func(s *subscriber[T]) {
+func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts SubOptions[T]) (*Subscription, error) {
+	return inf.subscribe(opts, func(s *subscriber[T]) {
 		s.toBatch(func() context.Context { return inf.run }, f)
 	})
-}
-
-// last returns the only options of a call, or the zero SubOptions.
-func last[T any](opts []SubOptions[T]) (only SubOptions[T]) {
-	if len(opts) > 0 {
-		only = opts[len(opts)-1]
-	}
-	if only.Name == "" {
-		only.Name = callSite()
-	}
-	return only
 }
 
 func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T])) (*Subscription, error) {
@@ -237,9 +227,8 @@ func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T]))
 
 // newSubscriber makes a subscriber that has no cursor yet.
 func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[T])) *subscriber[T] {
-	if opts.Resync == 0 {
-		opts.Resync = inf.opts.Resync
-	}
+	opts.Name = cmp.Or(opts.Name, callSite())
+	opts.Resync = cmp.Or(opts.Resync, inf.opts.Resync)
 	onPanic := inf.opts.OnPanic
 	if opts.OnPanic != nil {
 		onPanic = opts.OnPanic
@@ -293,10 +282,10 @@ func (inf *Informer[T]) abandon(s *subscriber[T]) {
 // Events yields every existing object and then every change, in order, until the context is done
 // or the informer stops. Each loop over it is a separate subscriber, which starts with the loop
 // and is removed when the loop ends. A slow loop is caught up like any other subscriber.
-func (inf *Informer[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
-	only := last(opts)
+func (inf *Informer[T]) Events(ctx context.Context, opts SubOptions[T]) iter.Seq[Event[T]] {
+	opts.Name = cmp.Or(opts.Name, callSite())
 	return func(yield func(Event[T]) bool) {
-		s := inf.newSubscriber(only, func(s *subscriber[T]) { s.toYield(yield) })
+		s := inf.newSubscriber(opts, func(s *subscriber[T]) { s.toYield(yield) })
 		inf.mu.Lock()
 		err := inf.admit(s)
 		inf.mu.Unlock()

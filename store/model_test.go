@@ -60,7 +60,7 @@ type model struct {
 	verbatim bool
 }
 
-// uids are of both forms: those that are noted in brief and others.
+// uids are of both forms: those that are noted in short and others.
 var uids = []string{"u1", "u2", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e"}
 
 func newModel() model {

@@ -1,7 +1,7 @@
 package workqueue
 
 // chain is a plain line: entries in the order in which they came, each with the number of
-// the next in its place, where other lines have the number of a seat. An item that waits
+// the next in its place, where other lines have the number of a waiter. An item that waits
 // so needs no memory besides its entry, and nothing is copied when many come.
 //
 // Rejected: a ring of numbers. It costs 4 to 8 bytes an item and is copied, under the
@@ -15,7 +15,7 @@ const (
 	chained    = 1
 	chainShift = reasonBits + 1
 	// chainEnd is the first number that does not fit below the bit processing. A queue
-	// with that many entries gets seats.
+	// with that many entries gets waiters.
 	chainEnd = processing >> chainShift
 )
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Links in a chain are too narrow for the ids of very large queues. Beyond that the queue uses
-// seats, in the same order.
+// waiters, in the same order.
 func TestMoreEntriesThanAChainCanHold(t *testing.T) {
 	q := New(Options[string]{})
 	q.entries.next = chainEnd - 2

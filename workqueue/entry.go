@@ -8,12 +8,12 @@ import "hash/maphash"
 type entry[K comparable] struct {
 	key   K
 	hash  uint32
-	place uint32 // its seat, see line; its place in a chain; or its run, with the bit processing
+	place uint32 // its waiter, see line; its place in a chain; or its run, with the bit processing
 	slot  uint32 // its place in the heap of delays, plus 1
 	late  tag    // of the delay
 }
 
-// processing is the bit that distinguishes the number of a run from that of a seat.
+// processing is the bit that distinguishes the number of a run from that of a waiter.
 const processing = 1 << 31
 
 // run returns the number of the entry's run, 0 if it is not being processed.

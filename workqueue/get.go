@@ -65,11 +65,11 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 		q.line.byAge = true
 		t = tagOf(0, r)
 	} else {
-		seat := q.line.pick(now, q.age)
-		s := q.line.seats.at(seat)
+		waiter := q.line.pick(now, q.age)
+		s := q.line.waiters.at(waiter)
 		id, t, waited = s.entry, s.tag, time.Duration(now-s.since)
-		q.line.rise(seat)
-		q.line.seats.release(seat)
+		q.line.dequeue(waiter)
+		q.line.waiters.release(waiter)
 	}
 	q.start(id, t, now)
 	return q.entries.at(id).key, waited

@@ -89,15 +89,15 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 		Delayed:    make([]Item[K], 0, len(q.delays.heap.nodes)),
 	}
 	for id := q.line.chain.head; id != 0; id = q.entries.at(id).place >> chainShift {
-		s.Waiting = append(s.Waiting, q.seated(id))
+		s.Waiting = append(s.Waiting, q.waiting(id))
 	}
-	for id := q.line.oldest; id != 0; id = q.line.seats.at(id).newer {
-		s.Waiting = append(s.Waiting, q.seated(q.line.seats.at(id).entry))
+	for id := q.line.oldest; id != 0; id = q.line.waiters.at(id).newer {
+		s.Waiting = append(s.Waiting, q.waiting(q.line.waiters.at(id).entry))
 	}
 	for _, r := range slices.SortedFunc(slices.Values(q.runs), func(a, b run) int { return cmp.Compare(a.order, b.order) }) {
 		s.Processing = append(s.Processing, q.running(&r))
 		if r.dirty != 0 {
-			s.Dirty = append(s.Dirty, q.seated(r.entry))
+			s.Dirty = append(s.Dirty, q.waiting(r.entry))
 		}
 	}
 	for i := range q.delays.heap.nodes {
@@ -122,10 +122,10 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 	if run := e.run(); run != 0 {
 		found = append(found, q.running(&q.runs[run-1]))
 		if q.runs[run-1].dirty != 0 {
-			found = append(found, q.seated(id))
+			found = append(found, q.waiting(id))
 		}
 	} else if e.place != 0 {
-		found = append(found, q.seated(id))
+		found = append(found, q.waiting(id))
 	}
 	if e.slot != 0 {
 		found = append(found, q.delayed(int(e.slot-1)))
@@ -157,18 +157,18 @@ func (q *Queue[K]) look() int64 {
 	return now
 }
 
-// seated returns an entry that waits or will again.
-func (q *Queue[K]) seated(id uint32) Item[K] {
+// waiting returns an entry that waits or will again.
+func (q *Queue[K]) waiting(id uint32) Item[K] {
 	e := q.entries.at(id)
-	i, seat := Item[K]{Key: e.key, State: Waiting}, e.place
+	i, waiter := Item[K]{Key: e.key, State: Waiting}, e.place
 	if run := e.run(); run != 0 {
-		i.State, seat = Dirty, q.runs[run-1].dirty
+		i.State, waiter = Dirty, q.runs[run-1].dirty
 	}
 	if q.line.plain {
-		i.Reason = chainReason(seat)
+		i.Reason = chainReason(waiter)
 		return i
 	}
-	s := q.line.seats.at(seat)
+	s := q.line.waiters.at(waiter)
 	i.Reason, i.Priority, i.Since = s.tag.reason(), q.line.priority(s.tag), q.at(s.since)
 	return i
 }

@@ -7,7 +7,7 @@ import (
 
 // line is everything that waits to be taken.
 //
-// Each waiting item has a seat, and each seat is in two lists: that of its lane, which
+// Each waiting item has a waiter, and each waiter is in two lists: that of its lane, which
 // is the items of one priority and one group, and that of all arrivals. The lanes of a
 // priority that have items form a ring, which is a round between groups.
 // The next to be taken is the first of the lane whose turn it is at the highest
@@ -25,9 +25,9 @@ type line struct {
 	ready int   // items that can be taken, plain or not
 	chain chain // while plain
 
-	seats  slab[seat]
-	lanes  []lane  // lane 0 is priority 0 of the group ""; it is not in names
-	levels []level // level 0 is priority 0
+	waiters slab[waiter]
+	lanes   []lane  // lane 0 is priority 0 of the group ""; it is not in names
+	levels  []level // level 0 is priority 0
 	// order has the levels with waiting items, and perhaps empty ones, by priority.
 	order []uint32
 
@@ -44,8 +44,8 @@ type line struct {
 	from int64
 }
 
-// seat is one waiting item, or one that will wait again after Done and is in no list.
-type seat struct {
+// waiter is one waiting item, or one that will wait again after Done and is in no list.
+type waiter struct {
 	since        int64 // when it was added, on the queue's clock
 	ready        int64 // when a worker could first take it: since, or the Done of its last run
 	entry        uint32
@@ -181,22 +181,22 @@ func (l *line) sweep() {
 // priority returns the priority of a tag's lane.
 func (l *line) priority(t tag) int { return l.lanes[t.lane()].priority }
 
-// seat makes a seat that is in no list. It holds the tag.
-func (l *line) seat(entry uint32, t tag, now int64) uint32 {
+// newWaiter makes a waiter that is in no list. It holds the tag.
+func (l *line) newWaiter(entry uint32, t tag, now int64) uint32 {
 	l.hold(t)
-	id := l.seats.take()
-	s := l.seats.at(id)
+	id := l.waiters.take()
+	s := l.waiters.at(id)
 	s.since, s.entry, s.tag = now, entry, t
 	return id
 }
 
-// sit lets a seat wait, behind all others.
-func (l *line) sit(id uint32, now int64) {
-	s := l.seats.at(id)
+// enqueue lets a waiter wait, behind all others.
+func (l *line) enqueue(id uint32, now int64) {
+	s := l.waiters.at(id)
 	s.ready = now
 	s.older, s.newer = l.newest, 0
 	if l.newest != 0 {
-		l.seats.at(l.newest).newer = id
+		l.waiters.at(l.newest).newer = id
 	} else {
 		l.oldest = id
 	}
@@ -204,30 +204,30 @@ func (l *line) sit(id uint32, now int64) {
 	l.enter(id, s)
 }
 
-// rise takes a seat out of all lists.
-func (l *line) rise(id uint32) {
-	s := l.seats.at(id)
+// dequeue takes a waiter out of all lists.
+func (l *line) dequeue(id uint32) {
+	s := l.waiters.at(id)
 	if s.older != 0 {
-		l.seats.at(s.older).newer = s.newer
+		l.waiters.at(s.older).newer = s.newer
 	} else {
 		l.oldest = s.newer
 	}
 	if s.newer != 0 {
-		l.seats.at(s.newer).older = s.older
+		l.waiters.at(s.newer).older = s.older
 	} else {
 		l.newest = s.older
 	}
 	l.leave(s)
 }
 
-// enter puts a seat at the end of its lane.
-func (l *line) enter(id uint32, s *seat) {
+// enter puts a waiter at the end of its lane.
+func (l *line) enter(id uint32, s *waiter) {
 	at := s.tag.lane()
 	n := &l.lanes[at]
 	v := &l.levels[n.level]
 	s.next, s.prev = 0, n.tail
 	if n.tail != 0 {
-		l.seats.at(n.tail).next = id
+		l.waiters.at(n.tail).next = id
 	} else {
 		n.head = id
 		l.join(at, n, v)
@@ -255,18 +255,18 @@ func (l *line) join(at uint32, n *lane, v *level) {
 	next.prev = at
 }
 
-// leave takes a seat out of its lane.
-func (l *line) leave(s *seat) {
+// leave takes a waiter out of its lane.
+func (l *line) leave(s *waiter) {
 	at := s.tag.lane()
 	n := &l.lanes[at]
 	v := &l.levels[n.level]
 	if s.prev != 0 {
-		l.seats.at(s.prev).next = s.next
+		l.waiters.at(s.prev).next = s.next
 	} else {
 		n.head = s.next
 	}
 	if s.next != 0 {
-		l.seats.at(s.next).prev = s.prev
+		l.waiters.at(s.next).prev = s.prev
 	} else {
 		n.tail = s.prev
 	}
@@ -280,9 +280,9 @@ func (l *line) leave(s *seat) {
 	}
 }
 
-// raise moves a seat to a lane of higher priority. What had arrived before it still has.
+// raise moves a waiter to a lane of higher priority. What had arrived before it still has.
 func (l *line) raise(id uint32, t tag, waits bool) {
-	s := l.seats.at(id)
+	s := l.waiters.at(id)
 	if l.priority(t) <= l.priority(s.tag) {
 		return
 	}
@@ -298,7 +298,7 @@ func (l *line) raise(id uint32, t tag, waits bool) {
 	l.drop(was)
 }
 
-// pick returns the seat that is next, of at least one. If age is positive, now must be
+// pick returns the waiter that is next, of at least one. If age is positive, now must be
 // the time.
 func (l *line) pick(now, age int64) uint32 {
 	v := &l.levels[l.order[len(l.order)-1]]
@@ -310,7 +310,7 @@ func (l *line) pick(now, age int64) uint32 {
 	first := l.lanes[v.turn].head
 	if first == l.oldest {
 		l.byAge = true
-	} else if !l.byAge && age > 0 && now-max(l.from, l.seats.at(l.oldest).ready) >= age {
+	} else if !l.byAge && age > 0 && now-max(l.from, l.waiters.at(l.oldest).ready) >= age {
 		l.byAge = true
 		return l.oldest
 	} else {

@@ -11,8 +11,8 @@ import (
 
 type item = workqueue.Item[string]
 
-// seated is a waiting item of the model, or one that will wait again after Done.
-type seated struct {
+// waiter is a waiting item of the model, or one that will wait again after Done.
+type waiter struct {
 	item
 	arrival int       // order in which it started to wait
 	lane    int       // the same within its lane
@@ -25,8 +25,8 @@ type model struct {
 	age     time.Duration
 	timed   bool
 	from    time.Time
-	waiting []*seated
-	dirty   map[string]*seated
+	waiting []*waiter
+	dirty   map[string]*waiter
 	running []item
 	delayed map[string]item
 	rounds  map[int][]string // the groups of each priority, the next first
@@ -40,12 +40,12 @@ type model struct {
 
 func newModel(group func(string) string, age time.Duration, timed bool) *model {
 	return &model{group: group, age: age, timed: timed,
-		dirty: map[string]*seated{}, delayed: map[string]item{}, rounds: map[int][]string{}}
+		dirty: map[string]*waiter{}, delayed: map[string]item{}, rounds: map[int][]string{}}
 }
 
 func (m *model) tick() int { m.clock++; return m.clock }
 
-func (m *model) find(key string) *seated {
+func (m *model) find(key string) *waiter {
 	for _, s := range m.waiting {
 		if s.Key == key {
 			return s
@@ -95,7 +95,7 @@ func (m *model) admit(key string, priority int, r workqueue.Reason, since time.T
 		return
 	}
 	m.adds++
-	s := &seated{item: item{Key: key, Priority: priority, Reason: r, Since: since}}
+	s := &waiter{item: item{Key: key, Priority: priority, Reason: r, Since: since}}
 	if m.runningAt(key) >= 0 {
 		m.dirty[key] = s
 	} else {
@@ -103,7 +103,7 @@ func (m *model) admit(key string, priority int, r workqueue.Reason, since time.T
 	}
 }
 
-func (m *model) wait(s *seated, since time.Time) {
+func (m *model) wait(s *waiter, since time.Time) {
 	s.arrival, s.lane, s.since = m.tick(), m.tick(), since
 	m.waiting = append(m.waiting, s)
 	m.joinRound(s.Priority, m.group(s.Key))
@@ -174,15 +174,15 @@ func (m *model) byDue() []item {
 }
 
 func (m *model) get() string {
-	top := slices.MaxFunc(m.waiting, func(a, b *seated) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+	top := slices.MaxFunc(m.waiting, func(a, b *waiter) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
 	group := m.rounds[top][0]
-	var next *seated
+	var next *waiter
 	for _, s := range m.waiting {
 		if s.Priority == top && m.group(s.Key) == group && (next == nil || s.lane < next.lane) {
 			next = s
 		}
 	}
-	oldest := slices.MinFunc(m.waiting, func(a, b *seated) int { return cmp.Compare(a.arrival, b.arrival) })
+	oldest := slices.MinFunc(m.waiting, func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
 	since := oldest.since
 	if since.Before(m.from) {
 		since = m.from
@@ -198,7 +198,7 @@ func (m *model) get() string {
 		m.byAge = false
 		m.rounds[top] = append(m.rounds[top][1:], group)
 	}
-	m.waiting = slices.DeleteFunc(m.waiting, func(s *seated) bool { return s == next })
+	m.waiting = slices.DeleteFunc(m.waiting, func(s *waiter) bool { return s == next })
 	m.leaveRound(next.Priority, m.group(next.Key))
 	taken := next.item
 	taken.Since = m.stamp()

@@ -49,7 +49,7 @@ type Queue[K comparable] struct {
 	arrived                sync.Cond // there is something to take, or the queue was closed
 	closed                 bool      // ShutDown or ShutDownWithDrain was called
 	timed                  bool      // the times of adding are recorded
-	dirty                  int       // seats that are not in line because their item is processed
+	dirty                  int       // waiters that are not in line because their item is processed
 	adds, retries, dropped uint64
 	index                  index
 	entries                slab[entry[K]]
@@ -192,14 +192,14 @@ func (q *Queue[K]) tag(priority int, group string, r Reason) tag {
 // admit lets an entry wait, after Done if need be, and reports whether it did not
 // before. It takes no ownership of the tag.
 func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
-	seat := &e.place
+	waiter := &e.place
 	run := e.run()
 	if run != 0 {
-		seat = &q.runs[run-1].dirty
+		waiter = &q.runs[run-1].dirty
 	}
-	if *seat != 0 {
+	if *waiter != 0 {
 		if !q.line.plain {
-			q.line.raise(*seat, t, run == 0)
+			q.line.raise(*waiter, t, run == 0)
 		}
 		return false
 	}
@@ -207,31 +207,31 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 		q.unfold()
 	}
 	if q.line.plain {
-		*seat = chainedFor(t.reason())
+		*waiter = chainedFor(t.reason())
 	} else {
-		*seat = q.line.seat(id, t, now)
+		*waiter = q.line.newWaiter(id, t, now)
 	}
 	q.adds++
 	if run != 0 {
 		q.dirty++
 	} else {
-		q.wait(id, *seat, now)
+		q.wait(id, *waiter, now)
 	}
 	return true
 }
 
-// wait puts an entry that has a seat in line, where it ages from now on.
-func (q *Queue[K]) wait(id, seat uint32, now int64) {
+// wait puts an entry that has a waiter in line, where it ages from now on.
+func (q *Queue[K]) wait(id, waiter uint32, now int64) {
 	q.line.ready++
 	if q.line.plain {
 		push(&q.line.chain, &q.entries, id)
 	} else {
-		q.line.sit(seat, now)
+		q.line.enqueue(waiter, now)
 	}
 	q.arrived.Signal()
 }
 
-// unfold makes a plain line one with seats and lanes. Of no item in it the age is
+// unfold makes a plain line one with waiters and lanes. Of no item in it the age is
 // known.
 func (q *Queue[K]) unfold() {
 	l := &q.line
@@ -239,12 +239,12 @@ func (q *Queue[K]) unfold() {
 	for l.chain.head != 0 {
 		id, r := pop(&l.chain, &q.entries)
 		e := q.entries.at(id)
-		e.place = l.seat(id, tagOf(0, r), 0)
-		l.sit(e.place, 0)
+		e.place = l.newWaiter(id, tagOf(0, r), 0)
+		l.enqueue(e.place, 0)
 	}
 	for i := range q.runs {
 		if r := &q.runs[i]; r.dirty != 0 {
-			r.dirty = l.seat(r.entry, tagOf(0, chainReason(r.dirty)), 0)
+			r.dirty = l.newWaiter(r.entry, tagOf(0, chainReason(r.dirty)), 0)
 		}
 	}
 }

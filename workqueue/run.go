@@ -6,7 +6,7 @@ type run struct {
 	order   uint64 // in which it was taken
 	entry   uint32
 	tag     tag    // it waited with
-	dirty   uint32 // the seat that it will have after Done
+	dirty   uint32 // the waiter that it will have after Done
 }
 
 // start makes a run of an entry, which holds the tag from now on.

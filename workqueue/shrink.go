@@ -15,7 +15,7 @@ func shrinks(left, room int) bool { return room > keepItems && 4*left <= room }
 // shrink moves everything to as much memory as it needs. Records get new numbers.
 func (q *Queue[K]) shrink() {
 	lane := q.line.shrinkLanes()
-	entry, seat := q.entries.compact(), q.line.seats.compact()
+	entry, waiter := q.entries.compact(), q.line.waiters.compact()
 
 	for size := len(q.index.cells); size > leastCells && 4*q.index.n < size; size /= 2 {
 		q.index.cells = q.index.cells[:size/2]
@@ -29,7 +29,7 @@ func (q *Queue[K]) shrink() {
 		case q.line.plain:
 			e.place = e.place&(1<<chainShift-1) | entry[e.place>>chainShift]<<chainShift
 		default:
-			e.place = seat[e.place]
+			e.place = waiter[e.place]
 		}
 	}
 
@@ -38,20 +38,20 @@ func (q *Queue[K]) shrink() {
 		r := &q.runs[i]
 		r.entry, r.tag = entry[r.entry], tagOf(lane[r.tag.lane()], r.tag.reason())
 		if !q.line.plain {
-			r.dirty = seat[r.dirty]
+			r.dirty = waiter[r.dirty]
 		}
 	}
 
 	l := &q.line
-	for _, s := range l.seats.all() {
+	for _, s := range l.waiters.all() {
 		s.entry, s.tag = entry[s.entry], tagOf(lane[s.tag.lane()], s.tag.reason())
-		s.next, s.prev, s.older, s.newer = seat[s.next], seat[s.prev], seat[s.older], seat[s.newer]
+		s.next, s.prev, s.older, s.newer = waiter[s.next], waiter[s.prev], waiter[s.older], waiter[s.newer]
 	}
 	for i := range l.lanes {
 		n := &l.lanes[i]
-		n.head, n.tail = seat[n.head], seat[n.tail]
+		n.head, n.tail = waiter[n.head], waiter[n.tail]
 	}
-	l.oldest, l.newest = seat[l.oldest], seat[l.newest]
+	l.oldest, l.newest = waiter[l.oldest], waiter[l.newest]
 	l.chain.head, l.chain.tail = entry[l.chain.head], entry[l.chain.tail]
 
 	h := &q.delays.heap

@@ -51,7 +51,7 @@ func (w *Workloads) reconcileCronJob(ctx context.Context, key tarn.Key) (tarn.Re
 			after = max(time.Until(coming), time.Millisecond)
 		}
 	}
-	return tarn.Result{After: after}, w.cronJobs.setStatus(ctx, cronJob, next)
+	return tarn.Result{RequeueAfter: after}, w.cronJobs.setStatus(ctx, cronJob, next)
 }
 
 // dueTimes returns the last scheduled time for which no Job was started, or zero, and the first

@@ -86,7 +86,7 @@ func (w *Workloads) reconcileDaemonSet(ctx context.Context, key tarn.Key) (tarn.
 	if err := w.replaceOutdated(ctx, next, outdated); err != nil {
 		return tarn.Result{}, err
 	}
-	return tarn.Result{After: after}, w.daemonSets.setStatus(ctx, set, next)
+	return tarn.Result{RequeueAfter: after}, w.daemonSets.setStatus(ctx, set, next)
 }
 
 // replaceOutdated deletes outdated pods: those that are not available, and as many others as

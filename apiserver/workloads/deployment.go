@@ -67,7 +67,7 @@ func (w *Workloads) reconcileDeployment(ctx context.Context, key tarn.Key) (tarn
 	if err := r.cleanUp(ctx, next); err != nil {
 		return tarn.Result{}, err
 	}
-	return tarn.Result{After: after}, w.deployments.setStatus(ctx, d, next)
+	return tarn.Result{RequeueAfter: after}, w.deployments.setStatus(ctx, d, next)
 }
 
 // advance makes the changes that the state allows. It sets the collision count and the revision

@@ -56,7 +56,7 @@ func (w *Workloads) reconcileBudget(ctx context.Context, key tarn.Key) (tarn.Res
 		c.Status, c.Reason = metav1.ConditionFalse, policyv1.InsufficientPodsReason
 	}
 	meta.SetStatusCondition(&status.Conditions, c)
-	return tarn.Result{After: after}, w.budgets.setStatus(ctx, old, next)
+	return tarn.Result{RequeueAfter: after}, w.budgets.setStatus(ctx, old, next)
 }
 
 // budgetStatus sets the numbers of a budget's status, and returns when they change without an

@@ -47,7 +47,7 @@ func (w *Workloads) reconcileJob(ctx context.Context, key tarn.Key) (tarn.Result
 	if err != nil {
 		return tarn.Result{}, err
 	}
-	return tarn.Result{After: after}, w.jobs.setStatus(ctx, job, e.next)
+	return tarn.Result{RequeueAfter: after}, w.jobs.setStatus(ctx, job, e.next)
 }
 
 // jobFinished reports whether a Job is Complete or Failed, and since when.
@@ -67,7 +67,7 @@ func (w *Workloads) expire(ctx context.Context, job *batchv1.Job, finished time.
 		return tarn.Result{}, nil
 	}
 	if left := time.Until(finished.Add(time.Duration(*ttl) * time.Second)); left > 0 {
-		return tarn.Result{After: left}, nil
+		return tarn.Result{RequeueAfter: left}, nil
 	}
 	return tarn.Result{}, w.jobs.remove(ctx, job, tarn.Propagate(wire.Background))
 }

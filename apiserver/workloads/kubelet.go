@@ -51,7 +51,7 @@ func (k *kubelet) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, err
 	}
 	next := pod.DeepCopy()
 	after := k.step(next, node)
-	return tarn.Result{After: after}, k.pods.setStatus(ctx, pod, next)
+	return tarn.Result{RequeueAfter: after}, k.pods.setStatus(ctx, pod, next)
 }
 
 // stop removes a pod when its grace period or the latency is over.
@@ -62,7 +62,7 @@ func (k *kubelet) stop(ctx context.Context, pod *corev1.Pod) (tarn.Result, error
 	}
 	latency := min(k.opts.StopLatency, time.Duration(grace)*time.Second)
 	if left := k.timers.left(keyOf(pod), string(pod.UID)+" stops", latency); left > 0 {
-		return tarn.Result{After: left}, nil
+		return tarn.Result{RequeueAfter: left}, nil
 	}
 	return tarn.Result{}, k.pods.remove(ctx, pod, tarn.GracePeriod(0))
 }

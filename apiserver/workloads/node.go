@@ -145,7 +145,7 @@ func (e *evictions) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, e
 	node, ok := e.nodes.Get(tarn.Key{Name: pod.Spec.NodeName})
 	if !ok {
 		if left := e.timers.left(key, string(pod.UID), nodeQuarantine); left > 0 {
-			return tarn.Result{After: left}, nil
+			return tarn.Result{RequeueAfter: left}, nil
 		}
 		return tarn.Result{}, e.pods.remove(ctx, pod, tarn.GracePeriod(0))
 	}
@@ -166,7 +166,7 @@ func (e *evictions) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, e
 		delete(e.timers, key)
 		return tarn.Result{}, nil
 	case left > 0:
-		return tarn.Result{After: left}, nil
+		return tarn.Result{RequeueAfter: left}, nil
 	}
 	return tarn.Result{}, e.pods.remove(ctx, pod)
 }

@@ -42,5 +42,5 @@ func (w *Workloads) reconcileReplicaSet(ctx context.Context, key tarn.Key) (tarn
 			return tarn.Result{}, err
 		}
 	}
-	return tarn.Result{After: after}, w.replicaSets.setStatus(ctx, rs, next)
+	return tarn.Result{RequeueAfter: after}, w.replicaSets.setStatus(ctx, rs, next)
 }

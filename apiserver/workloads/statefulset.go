@@ -64,7 +64,7 @@ func (w *Workloads) reconcileStatefulSet(ctx context.Context, key tarn.Key) (tar
 	if err := r.advance(ctx); err != nil {
 		return tarn.Result{}, err
 	}
-	return tarn.Result{After: after}, w.statefulSets.setStatus(ctx, set, next)
+	return tarn.Result{RequeueAfter: after}, w.statefulSets.setStatus(ctx, set, next)
 }
 
 func ordinal(set *appsv1.StatefulSet, pod *corev1.Pod) (int32, bool) {

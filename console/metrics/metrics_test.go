@@ -261,7 +261,7 @@ func TestReconcilesHaveTheNamesOfControllerRuntime(t *testing.T) {
 			case key == "requeue" && first:
 				return controller.Result{Requeue: true}, nil
 			case key == "after" && first:
-				return controller.Result{After: time.Second}, nil
+				return controller.Result{RequeueAfter: time.Second}, nil
 			case key == "long":
 				<-free
 			}

@@ -102,7 +102,7 @@ func TestARequestIsAChildOfItsReconcile(t *testing.T) {
 				return controller.Result{}, err
 			}
 			_, _, err := stream.List(ctx, pods, object.ListOptions{})
-			return controller.Result{After: time.Hour}, err
+			return controller.Result{RequeueAfter: time.Hour}, err
 		}, controller.Options[object.Key]{
 			Observers: []controller.Observer{tracer.Reconcile}, Logger: slog.New(tracing.Handler(slog.NewTextHandler(&log, nil))),
 		})

@@ -221,7 +221,7 @@ func (g *Group) Run(ctx context.Context, work work) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer stop()
-	if _, err := g.leases.SubscribeBatch(func(context.Context, []informer.Event[*coordinationv1.Lease]) { g.wakeUp() }); err != nil {
+	if _, err := g.leases.SubscribeBatch(func(context.Context, []informer.Event[*coordinationv1.Lease]) { g.wakeUp() }, informer.SubOptions[*coordinationv1.Lease]{}); err != nil {
 		return err
 	}
 	failed := make(chan error, 1)

@@ -204,7 +204,9 @@ func TestATimeOfAnotherDayHasItsDate(t *testing.T) {
 	l := bare(t, func(c *tarn.Cluster) {
 		maps, err := tarn.MirrorOf[*corev1.ConfigMap](c)
 		must(t, err)
-		_, err = tarn.NewController(c, "weekly", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{After: 100 * time.Hour}, nil }, tarn.For(maps))
+		_, err = tarn.NewController(c, "weekly", func(context.Context, tarn.Key) (tarn.Result, error) {
+			return tarn.Result{RequeueAfter: 100 * time.Hour}, nil
+		}, tarn.For(maps))
 		must(t, err)
 	})
 	p := open(t, l.url+"#/explain?key=shop/web-00", desktop)

@@ -25,6 +25,8 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/store"
@@ -157,7 +159,7 @@ func reconciler(f func(ctx context.Context) error) tarn.ReconcileFunc {
 
 // sharded returns a program that is the only replica of its group.
 func (w *world) sharded() *tarn.Cluster {
-	cluster := w.connect(tarn.WithSharding("shards"))
+	cluster := w.connect(tarn.WithSharding("shards", shard.Options{}))
 	pods := must(tarn.MirrorOf[*corev1.Pod](cluster))
 	must(tarn.NewController(cluster, "sharded", reconciler(func(context.Context) error { return nil }), tarn.For(pods)))
 	return cluster
@@ -166,7 +168,7 @@ func (w *world) sharded() *tarn.Cluster {
 // healthy runs a program that leads, writes and works, on a cluster whose pods change. Its watch
 // breaks and its version expires once.
 func healthy(w *world) {
-	cluster := w.connect(tarn.WithLeaderElection("web"), tarn.WithAudit(time.Minute))
+	cluster := w.connect(tarn.WithLeaderElection("web", leader.Options{}), tarn.WithAudit(time.Minute))
 	pods, configs := must(tarn.MirrorOf[*corev1.Pod](cluster)), must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
 	must(tarn.NewController(cluster, "summary", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
 		_, _, err := configs.Client().CreateOrUpdate(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, func(m *corev1.ConfigMap) error {
@@ -223,7 +225,7 @@ func sick(w *world) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "c"}}
 	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, config)
 	w.start(cluster)
-	follower := w.connect(tarn.WithLeaderElection("web"))
+	follower := w.connect(tarn.WithLeaderElection("web", leader.Options{}))
 	must(tarn.MirrorOf[*corev1.Pod](follower))
 	w.start(follower)
 	w.start(w.sharded())

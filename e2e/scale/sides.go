@@ -121,7 +121,7 @@ func listen[T tarn.Object](h *tarn.Mirror[T], heard *audience) error {
 		OnAdd:    func(obj T, _ bool) { heard.hear(obj) },
 		OnUpdate: func(_, obj T) { heard.hear(obj) },
 		OnDelete: func(T, bool) { heard.calls.Add(1) },
-	})
+	}, informer.SubOptions[T]{})
 	return err
 }
 

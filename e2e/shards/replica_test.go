@@ -150,7 +150,7 @@ func (w *worker) audit(ctx context.Context) {
 func (w *worker) spin(ctx context.Context, _ tarn.Key) (tarn.Result, error) {
 	w.reconciles.Add(1)
 	patience.Linger(ctx, w.task.Spin)
-	return tarn.Result{After: time.Nanosecond}, nil
+	return tarn.Result{RequeueAfter: time.Nanosecond}, nil
 }
 
 func (w *worker) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, error) {

@@ -69,7 +69,7 @@ func newFleet(out io.Writer) (*tarn.Fleet, error) {
 				return tarn.Result{}, nil
 			}
 			if left := limit - time.Since(pod.CreationTimestamp.Time); left > 0 {
-				return tarn.Result{After: left}, nil
+				return tarn.Result{RequeueAfter: left}, nil
 			}
 			_, err := fmt.Fprintf(out, "%s: pod %s has been pending for %v\n", m.Name, key, limit)
 			return tarn.Result{}, err

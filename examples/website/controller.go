@@ -83,7 +83,7 @@ func (r *reconciler) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, 
 	if err != nil {
 		return tarn.Result{}, fmt.Errorf("deployment: %w", err)
 	}
-	if outcome != tarn.Unchanged {
+	if outcome != tarn.OutcomeUnchanged {
 		r.events.Normal(site, "Deployed", "Deployment %s %s with image %s", deployment.Name, outcome, site.Spec.Image)
 	}
 	_, _, err = r.services.CreateOrUpdate(ctx, &corev1.Service{ObjectMeta: about}, func(s *corev1.Service) error {

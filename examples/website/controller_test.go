@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller/leader"
 	v1 "github.com/tarnproject/tarn/examples/website/v1"
 	"github.com/tarnproject/tarn/tarntest"
 )
@@ -75,7 +76,7 @@ func start(t testing.TB, dns *fakeDNS, opts tarntest.Options) *operator {
 	opts.Limit = 10 * time.Minute
 	opts.Prepare = func(server *apiserver.Server) error { return server.Load(os.DirFS("config")) }
 	opts.Controllers = func(cluster *tarn.Cluster) error { return addController(cluster, dns) }
-	opts.Connect = append(opts.Connect, tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	opts.Connect = append(opts.Connect, tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website", leader.Options{}))
 	return &operator{tarntest.Start(t, opts), t, dns}
 }
 
@@ -166,7 +167,7 @@ func TestAFailingDNSProviderIsReportedAndRetried(t *testing.T) {
 
 // rbac.yaml is what the program prints: go run ./examples/website rbac
 func TestTheRolesAreThoseThatTheProgramNeeds(t *testing.T) {
-	cluster, err := tarn.Connect(tarn.WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}), tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	cluster, err := tarn.Connect(tarn.WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}), tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website", leader.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

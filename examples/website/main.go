@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/controller/leader"
 )
 
 func main() {
@@ -28,7 +29,7 @@ func main() {
 }
 
 func run(ctx context.Context, listen string, args []string) error {
-	cluster, err := tarn.Connect(tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	cluster, err := tarn.Connect(tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website", leader.Options{}))
 	if err != nil {
 		return err
 	}

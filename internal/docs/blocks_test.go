@@ -23,7 +23,7 @@ var names = map[string]string{
 	"signal": "os/signal", "slog": "log/slog", "synctest": "testing/synctest", "testing": "testing", "time": "time",
 
 	"tarn": module, "apiserver": module + "/apiserver", "clientgo": module + "/clientgo",
-	"controller": module + "/controller", "informer": module + "/informer", "object": module + "/object",
+	"controller": module + "/controller", "leader": module + "/controller/leader", "informer": module + "/informer", "object": module + "/object",
 	"store": module + "/store", "tarntest": module + "/tarntest", "wire": module + "/wire", "workqueue": module + "/workqueue",
 
 	"appsv1": "k8s.io/api/apps/v1", "corev1": "k8s.io/api/core/v1",

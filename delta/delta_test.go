@@ -15,7 +15,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 }
 
 func TestAnObjectWithoutAKeyIsRejected(t *testing.T) {
-	f, err := delta.New(object.Any(), delta.Options[any]{})
+	f, err := delta.New(object.Accessor[any]{Key: object.KeyOf}, delta.Options[any]{})
 	must(t, err)
 	for name, err := range map[string]error{"Add": f.Add(3), "Update": f.Update(3), "Delete": f.Delete(3)} {
 		var key *object.KeyError

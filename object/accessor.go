@@ -46,33 +46,6 @@ func Keyed[T any](key func(T) Key) Accessor[T] {
 	return Accessor[T]{Key: func(v T) (Key, error) { return key(v), nil }}
 }
 
-// Any returns the accessor for values of any type, which it inspects for metadata. It finds
-// keys as [DeletionKeyOf] does. Labels, UID and version of a value without metadata are
-// empty.
-func Any() Accessor[any] {
-	return Accessor[any]{
-		Key: DeletionKeyOf,
-		UID: func(o any) UID {
-			if m, ok := metaOf(o); ok {
-				return m.GetUID()
-			}
-			return ""
-		},
-		Version: func(o any) Version {
-			if m, ok := metaOf(o); ok {
-				return Version(m.GetResourceVersion())
-			}
-			return ""
-		},
-		Labels: func(o any) map[string]string {
-			if m, ok := metaOf(o); ok {
-				return m.GetLabels()
-			}
-			return nil
-		},
-	}
-}
-
 // Valid returns an error if a required function is missing.
 func (a Accessor[T]) Valid() error {
 	if a.Key == nil {
@@ -112,9 +85,6 @@ type Tombstone[T any] struct {
 	Object T
 }
 
-// TombstoneKey returns the key of the deleted object.
-func (t Tombstone[T]) TombstoneKey() Key { return t.Key }
-
 // KeyError reports that a value has no key.
 type KeyError struct {
 	// Value is the value without a key.
@@ -146,15 +116,6 @@ func KeyOf(v any) (Key, error) {
 		return Key{}, &KeyError{Value: v, Cause: ErrNoMetadata}
 	}
 	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
-}
-
-// DeletionKeyOf is [KeyOf] that also accepts a [Tombstone]. Use it in handlers of
-// deletions.
-func DeletionKeyOf(v any) (Key, error) {
-	if t, ok := v.(interface{ TombstoneKey() Key }); ok {
-		return t.TombstoneKey(), nil
-	}
-	return KeyOf(v)
 }
 
 func metaOf(v any) (metav1.Object, bool) {

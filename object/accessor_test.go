@@ -78,24 +78,6 @@ func TestMetaOfAClusterScopedObjectHasNoNamespace(t *testing.T) {
 	}
 }
 
-func TestAnyFindsMetadataInEachValue(t *testing.T) {
-	for _, v := range []any{pod, untyped, partial, byAccessor{&webMeta}} {
-		checkWeb(t, object.Any(), v)
-	}
-}
-
-func TestAnyOfAValueWithoutMetadataIsEmptyNotAPanic(t *testing.T) {
-	acc := object.Any()
-	for _, v := range []any{nil, 5, "text", struct{}{}, byAccessor{}, webKey, corev1.Pod{}} {
-		if acc.UIDOf(v) != "" || acc.VersionOf(v) != "" || acc.LabelsOf(v) != nil {
-			t.Errorf("%T: UID %q, version %q, labels %v", v, acc.UIDOf(v), acc.VersionOf(v), acc.LabelsOf(v))
-		}
-	}
-	if k, err := acc.Key(object.Tombstone[*corev1.Pod]{Key: webKey}); err != nil || k != webKey {
-		t.Errorf("Key of a tombstone = %v, %v", k, err)
-	}
-}
-
 func TestKeyedReadsOnlyTheKey(t *testing.T) {
 	acc := object.Keyed(object.RawKey)
 	if err := acc.Valid(); err != nil {
@@ -119,29 +101,8 @@ func TestAnAccessorWithoutKeyIsNotValid(t *testing.T) {
 
 func TestKeyOf(t *testing.T) {
 	for _, v := range []any{webKey, pod, untyped, partial, byAccessor{&webMeta}} {
-		for name, of := range map[string]func(any) (object.Key, error){"KeyOf": object.KeyOf, "DeletionKeyOf": object.DeletionKeyOf} {
-			if k, err := of(v); err != nil || k != webKey {
-				t.Errorf("%s(%T) = %v, %v", name, v, k, err)
-			}
-		}
-	}
-}
-
-func TestDeletionKeyOfUsesTheKeyOfATombstone(t *testing.T) {
-	// The recorded key takes precedence over the object's own: with a custom key
-	// function they may differ.
-	recorded := object.RawKey("by/other/means")
-	for _, v := range []any{
-		object.Tombstone[*corev1.Pod]{Key: recorded, Object: pod},
-		&object.Tombstone[*corev1.Pod]{Key: recorded},
-		object.Tombstone[any]{Key: recorded},
-		object.Tombstone[int]{Key: recorded, Object: 3},
-	} {
-		if k, err := object.DeletionKeyOf(v); err != nil || k != recorded {
-			t.Errorf("DeletionKeyOf(%T) = %v, %v", v, k, err)
-		}
-		if _, err := object.KeyOf(v); !errors.Is(err, object.ErrNoMetadata) {
-			t.Errorf("KeyOf(%T): %v; a tombstone is not an object", v, err)
+		if k, err := object.KeyOf(v); err != nil || k != webKey {
+			t.Errorf("KeyOf(%T) = %v, %v", v, k, err)
 		}
 	}
 }
@@ -154,23 +115,19 @@ func (p password) String() string { return p.Secret }
 func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
 	const secret = "hunter2"
 	for _, v := range []any{password{secret}, &password{secret}, secret, []byte(secret), map[string]string{"k": secret}, byAccessor{}, nil} {
-		for name, of := range map[string]func(any) (object.Key, error){
-			"KeyOf": object.KeyOf, "DeletionKeyOf": object.DeletionKeyOf, "Any": object.Any().Key,
-		} {
-			k, err := of(v)
-			var keyErr *object.KeyError
-			if !errors.As(err, &keyErr) || !errors.Is(err, object.ErrNoMetadata) {
-				t.Errorf("%s(%T): %v; want a KeyError because of ErrNoMetadata", name, v, err)
-				continue
-			}
-			if !k.IsZero() {
-				t.Errorf("%s(%T) returned %v with the error", name, v, k)
-			}
-			want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata; pass API objects as pointers", v)
-			wrapped := fmt.Errorf("while queueing: %w", err)
-			if err.Error() != want || strings.Contains(fmt.Sprintf("%v %+v %s", err, err, wrapped), secret) {
-				t.Errorf("%s(%T):\n got %v\nwant %s", name, v, err, want)
-			}
+		k, err := object.KeyOf(v)
+		var keyErr *object.KeyError
+		if !errors.As(err, &keyErr) || !errors.Is(err, object.ErrNoMetadata) {
+			t.Errorf("%T: %v; want a KeyError because of ErrNoMetadata", v, err)
+			continue
+		}
+		if !k.IsZero() {
+			t.Errorf("%T: KeyOf returned %v with the error", v, k)
+		}
+		want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata; pass API objects as pointers", v)
+		wrapped := fmt.Errorf("while queueing: %w", err)
+		if err.Error() != want || strings.Contains(fmt.Sprintf("%v %+v %s", err, err, wrapped), secret) {
+			t.Errorf("%T:\n got %v\nwant %s", v, err, want)
 		}
 	}
 }

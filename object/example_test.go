@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -166,27 +165,6 @@ func ExampleAccessor() {
 	// object: accessor without a Key function; use object.Meta for Kubernetes objects or object.Keyed for others
 }
 
-// Any reads values whose type is only known at run time.
-func ExampleAny() {
-	acc := object.Any()
-	u := &unstructured.Unstructured{}
-	u.SetNamespace("shop")
-	u.SetName("web")
-	u.SetResourceVersion("8")
-	for _, v := range []any{
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "7"}},
-		u,
-		object.Tombstone[*corev1.Pod]{Key: object.Key{Namespace: "shop", Name: "gone"}},
-	} {
-		key, err := acc.Key(v)
-		fmt.Printf("%v %q %v\n", key, acc.VersionOf(v), err)
-	}
-	// Output:
-	// node-1 "7" <nil>
-	// shop/web "8" <nil>
-	// shop/gone "" <nil>
-}
-
 func ExampleKeyOf() {
 	key, err := object.KeyOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 	fmt.Println(key, err)
@@ -205,23 +183,9 @@ func ExampleKeyError() {
 	// true true
 }
 
-// A deletion handler receives the object, or a tombstone if the DELETED event was missed.
-// DeletionKeyOf accepts both.
-func ExampleDeletionKeyOf() {
-	seen := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	missed := object.Tombstone[*corev1.Pod]{Key: object.Key{Namespace: "shop", Name: "api"}}
-	for _, deleted := range []any{seen, missed} {
-		key, err := object.DeletionKeyOf(deleted)
-		fmt.Println(key, err)
-	}
-	// Output:
-	// shop/web <nil>
-	// shop/api <nil>
-}
-
 func ExampleTombstone() {
 	t := object.Tombstone[string]{Key: object.RawKey("shop/web"), Object: "the last known state"}
-	fmt.Println(t.TombstoneKey(), "was", t.Object)
+	fmt.Println(t.Key, "was", t.Object)
 	// Output: shop/web was the last known state
 }
 

@@ -29,7 +29,7 @@ func TestItemOfReadsTheAccessor(t *testing.T) {
 }
 
 func TestItemOfReturnsTheAccessorsError(t *testing.T) {
-	item, err := object.ItemOf(object.Any(), any(5))
+	item, err := object.ItemOf(object.Accessor[any]{Key: object.KeyOf}, any(5))
 	if !errors.Is(err, object.ErrNoMetadata) || !item.Key.IsZero() || item.Object != nil {
 		t.Errorf("ItemOf = %+v, %v", item, err)
 	}
@@ -59,7 +59,7 @@ func TestListOfHasEveryItemAndTheVersion(t *testing.T) {
 }
 
 func TestListOfIsAllOrNothing(t *testing.T) {
-	l, err := object.ListOf(object.Any(), "12", any(pod), any("no metadata"))
+	l, err := object.ListOf(object.Accessor[any]{Key: object.KeyOf}, "12", any(pod), any("no metadata"))
 	if !errors.Is(err, object.ErrNoMetadata) || l.Items != nil || l.Version != "" {
 		t.Errorf("ListOf = %+v, %v", l, err)
 	}

@@ -8,37 +8,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tarnproject/tarn/console"
+	"github.com/tarnproject/tarn/status"
 	"github.com/tarnproject/tarn/informer"
 )
 
-// The report on a cluster, which the console shows too.
+// The report on a cluster; see package status.
 type (
 	// Status is a report on a cluster, its mirrors and its controllers.
-	Status = console.Status
+	Status = status.Status
 	// MirrorStatus is a report on a mirror.
-	MirrorStatus = console.MirrorStatus
+	MirrorStatus = status.MirrorStatus
 	// State is the state of a mirror.
-	State = console.State
+	State = status.State
 	// Form is the Go representation of the objects of a mirror.
-	Form = console.Form
+	Form = status.Form
 )
 
-// The states of a mirror; see [console.State].
+// The states of a mirror; see [status.State].
 const (
-	Declared = console.Declared
-	Waiting  = console.Waiting
-	Syncing  = console.Syncing
-	Live     = console.Live
-	Stale    = console.Stale
-	Stopped  = console.Stopped
+	Declared = status.Declared
+	Waiting  = status.Waiting
+	Syncing  = status.Syncing
+	Live     = status.Live
+	Stale    = status.Stale
+	Stopped  = status.Stopped
 )
 
-// The forms; see [console.Form].
+// The forms; see [status.Form].
 const (
-	Typed        = console.Typed
-	Unstructured = console.Unstructured
-	Metadata     = console.Metadata
+	Typed        = status.Typed
+	Unstructured = status.Unstructured
+	Metadata     = status.Metadata
 )
 
 func formOf(obj reflect.Type) Form {

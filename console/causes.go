@@ -22,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/status"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -87,10 +88,10 @@ func (ps *problems) mirrors(s *Status) {
 	}
 	for i := range s.Mirrors {
 		m := &s.Mirrors[i]
-		if m.State == Waiting {
+		if m.State == status.Waiting {
 			add(notServed, stuck{mirror: m, err: m.Cause})
 		}
-		if m.State != Syncing && m.State != Stale {
+		if m.State != status.Syncing && m.State != status.Stale {
 			continue
 		}
 		for j := range m.Informer.Sources {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,10 +9,8 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/oneline"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/status"
 )
-
-// MarshalJSON encodes the status as docs/operating/console.md describes it.
-func (s Status) MarshalJSON() ([]byte, error) { return json.Marshal(s.encode()) }
 
 // The types below are the JSON form of a [Status]: times are text, durations are seconds and errors
 // are one line.
@@ -77,7 +74,7 @@ type (
 	mirrorJSON struct {
 		Name          string            `json:"name"`
 		Resource      resourceJSON      `json:"resource"`
-		Form          Form              `json:"form"`
+		Form          status.Form       `json:"form"`
 		Compact       bool              `json:"compact"`
 		Namespaces    []string          `json:"namespaces,omitempty"`
 		Labels        string            `json:"labels,omitempty"`
@@ -86,7 +83,7 @@ type (
 		Masked        []string          `json:"masked,omitempty"`
 		Handles       []string          `json:"handles,omitempty"`
 		History       int               `json:"history"`
-		State         State             `json:"state"`
+		State         status.State      `json:"state"`
 		Cause         string            `json:"cause,omitempty"`
 		Synced        bool              `json:"synced"`
 		Objects       int               `json:"objects"`
@@ -240,10 +237,11 @@ func each[F, T any](from []F, encode func(F) T) []T {
 	return to
 }
 
-func (s Status) encode() statusJSON {
+// encodeStatus encodes a status as docs/operating/console.md describes it.
+func encodeStatus(s Status) statusJSON {
 	out := statusJSON{
 		Server: s.Server, Time: stamp(s.Time), StartedAt: stamp(s.Started), Running: s.Running, Stopped: s.Stopped, Listing: s.Listing, Lists: s.Lists,
-		Problems: append([]Problem{}, Problems(s)...), Mirrors: each(s.Mirrors, encodeMirror), Controllers: each(s.Controllers, s.encodeController),
+		Problems: append([]Problem{}, Problems(s)...), Mirrors: each(s.Mirrors, encodeMirror), Controllers: each(s.Controllers, func(c controller.Status) controllerJSON { return encodeController(c, s.Time) }),
 	}
 	if l := s.Leader; l != nil {
 		out.Leader = &leaderJSON{l.Lease, l.Identity, l.Leading, l.Leader, l.Left.Seconds(), l.Terms}
@@ -310,7 +308,7 @@ func encodeSubscriber(s informer.SubscriptionStatus) subscriberJSON {
 	}
 }
 
-func (s Status) encodeController(c controller.Status) controllerJSON {
+func encodeController(c controller.Status, now time.Time) controllerJSON {
 	q, l := &c.Queue, &c.Latency
 	out := controllerJSON{
 		Name: c.Name, State: c.State.String(), Cause: oneLine(c.Err), Fenced: oneLine(c.Fenced), Paused: c.Paused, Workers: c.Workers,
@@ -327,7 +325,7 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 	}
 	if len(c.Running) > 0 {
 		r := c.Running[0]
-		out.Longest = &runningJSON{fmt.Sprint(r.Key), max(0, s.Time.Sub(r.Since)).Seconds(), r.Attempt}
+		out.Longest = &runningJSON{fmt.Sprint(r.Key), max(0, now.Sub(r.Since)).Seconds(), r.Attempt}
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (f *feed) next(c Cluster, admin bool, have time.Time) (data []byte, at time
 	defer f.mu.Unlock()
 	if now := time.Now(); f.data == nil || now.Sub(f.at) >= statusPeriod-slack {
 		s := c.Status()
-		if f.data, err = encode(answer{s.encode(), process(), admin}); err != nil {
+		if f.data, err = encode(answer{encodeStatus(s), process(), admin}); err != nil {
 			return nil, have, false, err
 		}
 		f.at, f.last = now, s.Stopped

@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/status"
 )
 
 // Explanation says why a key is not being reconciled. It is the body of /explain.
@@ -247,7 +248,7 @@ func absence(s *MirrorStatus, key object.Key) string {
 	switch {
 	case slices.ContainsFunc(s.Informer.Quarantine, func(q reflector.Quarantined) bool { return q.Key == key }):
 		return "it is in quarantine"
-	case s.State != Live:
+	case s.State != status.Live:
 		return "the mirror is " + s.State.String()
 	case s.Namespaces != nil && !slices.Contains(s.Namespaces, key.Namespace):
 		return "the mirror does not cover the namespace"

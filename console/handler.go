@@ -220,7 +220,7 @@ type answer struct {
 }
 
 func (h *handler) status(*http.Request) (any, error) {
-	return answer{h.cluster.Status().encode(), process(), h.admin()}, nil
+	return answer{encodeStatus(h.cluster.Status()), process(), h.admin()}, nil
 }
 
 // mirror returns the mirror that a request names.

@@ -84,7 +84,7 @@ func (ps *problems) leader(l *leader.Status) {
 
 func (ps *problems) shards(s *Status, g *shard.Status) {
 	if n := len(g.Stuck); n > 0 {
-		ps.error("shards", fmt.Sprintf("Reconciles in %s have not ended since the lease of this process lapsed%s.", count(n, "slot"), s.longest()),
+		ps.error("shards", fmt.Sprintf("Reconciles in %s have not ended since the lease of this process lapsed%s.", count(n, "slot"), longest(s)),
 			"Make reconciles return when their context is done. The slots stay blocked in this process until they do, or until it is restarted.")
 	}
 	if !g.Active && g.Complete && !ps.follows(unreachable, fmt.Sprintf("the leases of the group %s are not renewed", g.Group)) {
@@ -107,7 +107,7 @@ func (ps *problems) shards(s *Status, g *shard.Status) {
 }
 
 // longest returns which reconcile runs for the longest time, as part of a sentence.
-func (s *Status) longest() (text string) {
+func longest(s *Status) (text string) {
 	since := s.Time
 	for i := range s.Controllers {
 		if c := &s.Controllers[i]; len(c.Running) > 0 && c.Running[0].Since.Before(since) {

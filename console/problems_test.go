@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/status"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/workqueue"
@@ -43,7 +43,7 @@ func source(scope object.Scope, listed bool, err error) informer.SourceStatus {
 
 func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	mirror := func(edit func(m *console.MirrorStatus)) console.Status {
-		m := console.MirrorStatus{Name: "pods", Resource: podsIn, State: console.Live, Informer: informer.Status{Synced: true, Running: true}}
+		m := console.MirrorStatus{Name: "pods", Resource: podsIn, State: status.Live, Informer: informer.Status{Synced: true, Running: true}}
 		edit(&m)
 		return console.Status{Time: now, Running: true, Mirrors: []console.MirrorStatus{m}}
 	}
@@ -62,7 +62,7 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	key := object.Key{Namespace: "shop", Name: "web"}
 	many := func(n int, edit func(m *console.MirrorStatus, i int)) (all []console.MirrorStatus) {
 		for i := range n {
-			m := console.MirrorStatus{Name: fmt.Sprint("m", i), Resource: podsIn, State: console.Stale, Informer: informer.Status{Synced: true, Running: true}}
+			m := console.MirrorStatus{Name: fmt.Sprint("m", i), Resource: podsIn, State: status.Stale, Informer: informer.Status{Synced: true, Running: true}}
 			edit(&m, i)
 			all = append(all, m)
 		}
@@ -79,24 +79,24 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		want   []string // severity subject: what
 	}{
 		"healthy":     {mirror(func(*console.MirrorStatus) {}), nil},
-		"not started": {mirror(func(m *console.MirrorStatus) { m.State = console.Declared }), nil},
+		"not started": {mirror(func(m *console.MirrorStatus) { m.State = status.Declared }), nil},
 		"stopped":     {console.Status{Stopped: true}, []string{"error cluster: The cluster's Run has ended, so nothing is mirrored or reconciled."}},
-		"CRD not installed": {mirror(func(m *console.MirrorStatus) { m.Resource, m.State, m.Cause = widgets, console.Waiting, errRefused }), []string{
+		"CRD not installed": {mirror(func(m *console.MirrorStatus) { m.Resource, m.State, m.Cause = widgets, status.Waiting, errRefused }), []string{
 			"error mirror/pods: The server does not serve widgets.example.com in version v1."}},
 		"forbidden": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Cause, m.Informer.Sources = console.Syncing, errDenied, []informer.SourceStatus{source(object.Everything, false, errDenied)}
+			m.State, m.Cause, m.Informer.Sources = status.Syncing, errDenied, []informer.SourceStatus{source(object.Everything, false, errDenied)}
 		}), []string{`error mirror/pods: The program may not list or watch pods: pods is forbidden: no.`}},
 		"unauthorized": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Informer.Sources = console.Syncing, []informer.SourceStatus{source(object.Everything, false, apierrors.NewUnauthorized("expired"))}
+			m.State, m.Informer.Sources = status.Syncing, []informer.SourceStatus{source(object.Everything, false, apierrors.NewUnauthorized("expired"))}
 		}), []string{"error mirror/pods: The API server rejects the program's credentials: expired."}},
 		"list fails": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Informer.Sources = console.Syncing, []informer.SourceStatus{source("shop", false, errRefused)}
+			m.State, m.Informer.Sources = status.Syncing, []informer.SourceStatus{source("shop", false, errRefused)}
 		}), []string{"error mirror/pods: pods in the namespace shop cannot be listed: connection refused."}},
 		"stale": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Informer.Sources = console.Stale, []informer.SourceStatus{source(object.Everything, true, errRefused), {Listed: true}}
+			m.State, m.Informer.Sources = status.Stale, []informer.SourceStatus{source(object.Everything, true, errRefused), {Listed: true}}
 		}), []string{"error mirror/pods: No changes of pods arrive since 2026-01-02T03:03:05.000Z: connection refused."}},
 		"slow list": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Informer.Sources = console.Syncing, []informer.SourceStatus{source(object.Everything, false, nil)}
+			m.State, m.Informer.Sources = status.Syncing, []informer.SourceStatus{source(object.Everything, false, nil)}
 		}), []string{"warning mirror/pods: The first list of pods takes longer than 30s."}},
 		"slow handler": {mirror(func(m *console.MirrorStatus) {
 			m.Informer.Subscribers = []informer.SubscriptionStatus{{Name: "audit", Lag: 12000, LagTime: 45 * time.Second}, {Name: "fine", Lag: 10}, {Name: "buggy", Panics: 1, LastPanic: errRefused}}
@@ -123,16 +123,16 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 			"error mirrors: 3 mirrors are not live, such as m0: dial tcp: connection refused; the lease shop/web is not renewed for the same reason; the leases of the group g are not renewed for the same reason; 1 key of the controller web fails for the same reason.",
 			"warning controller/web: 1 key fails, such as a at attempt 1: connection refused."}},
 		"one mirror of many namespaces": {mirror(func(m *console.MirrorStatus) {
-			m.State, m.Informer.Sources = console.Syncing, []informer.SourceStatus{source("a", false, errRefused), source("b", false, errRefused)}
+			m.State, m.Informer.Sources = status.Syncing, []informer.SourceStatus{source("a", false, errRefused), source("b", false, errRefused)}
 		}), []string{"error mirror/pods: pods in 2 namespaces cannot be listed: connection refused."}},
 		"two causes": {console.Status{Time: now, Running: true, Mirrors: many(4, func(m *console.MirrorStatus, i int) {
 			m.Informer.Sources = []informer.SourceStatus{source(object.Everything, true, []error{errRefused, errors.New("strange")}[i%2])}
 		})}, []string{"error mirrors: 2 mirrors are not live, such as m0: connection refused.", "error mirrors: 2 mirrors are not live, such as m1: strange."}},
 		"many resources": {console.Status{Time: now, Running: true, Mirrors: many(6, func(m *console.MirrorStatus, i int) {
 			m.Resource.Resource = fmt.Sprint("r", i)
-			switch m.State = console.Syncing; i / 2 {
+			switch m.State = status.Syncing; i / 2 {
 			case 0:
-				m.State = console.Waiting
+				m.State = status.Waiting
 			case 1:
 				m.Informer.Sources = []informer.SourceStatus{source(object.Everything, false, errDenied)}
 			case 2:
@@ -179,14 +179,11 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
-		if _, err := json.Marshal(tt.status); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
 func TestAForbiddenMirrorComesWithTheMissingRole(t *testing.T) {
-	m := console.MirrorStatus{Name: "pods", Resource: podsIn, State: console.Syncing, Cause: errDenied}
+	m := console.MirrorStatus{Name: "pods", Resource: podsIn, State: status.Syncing, Cause: errDenied}
 	role := func(scopes ...object.Scope) string {
 		m.Informer.Sources = nil
 		for _, s := range scopes {

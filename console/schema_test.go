@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tarnproject/tarn/status"
 )
 
 // schemaOf returns a line for each value in the JSON form of a type: its path, "?" if it may be
@@ -49,7 +51,7 @@ func kindOf(t reflect.Type) string {
 	case reflect.Interface:
 		return "any"
 	}
-	if t == reflect.TypeFor[State]() {
+	if t == reflect.TypeFor[status.State]() {
 		return "string"
 	}
 	return "number"

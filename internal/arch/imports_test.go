@@ -20,7 +20,7 @@ const rooms = "apiserver/internal/"
 // The folders in internal have no row: they may import anything and be imported by any
 // folder. A folder that imports one counts as importing everything that it imports.
 var table = map[string][]string{
-	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "controller/shard", "console", "console/metrics"},
+	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "controller/shard", "status", "console", "console/metrics"},
 	"object":      {},
 	"wire":        {"object"},
 	"wire/stream": {"object", "wire"},
@@ -69,7 +69,8 @@ var table = map[string][]string{
 	// What runs a controller in a test. Only tests import it.
 	"tarntest": {".", "apiserver", "wire"},
 	// The console shows all parts of the pipeline.
-	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard"},
+	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard", "status"},
+	"status":  {"object", "informer", "controller", "controller/leader", "controller/shard"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
 	"console/tracing": {"object", "wire", "controller"},
 

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tarnproject/tarn/status"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/status"
 )
 
 // The report on a cluster; see package status.

@@ -163,11 +163,11 @@ func (c *Client[T]) ListUncached(ctx context.Context, in ...Scope) ([]T, error) 
 }
 
 // send sends a write unless the client's verbs exclude it. A dry run is neither tracked nor fenced.
-func (c *Client[T]) send(ctx context.Context, key Key, dryRun bool, do func(ctx context.Context) (T, error), verb string, subresource ...string) (none T, err error) {
-	if err := c.may(verb, subresource...); err != nil {
+func (c *Client[T]) send(ctx context.Context, verb string, key Key, o wire.WriteOptions, do func(ctx context.Context) (T, error)) (none T, err error) {
+	if err := c.may(verb, o.Subresource); err != nil {
 		return none, err
 	}
-	if dryRun {
+	if o.DryRun {
 		return do(ctx)
 	}
 	return c.tracked.Write(ctx, key, do)
@@ -175,34 +175,34 @@ func (c *Client[T]) send(ctx context.Context, key Key, dryRun bool, do func(ctx 
 
 // Create stores a new object.
 func (c *Client[T]) Create(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
-	o := c.write(opts)
-	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.Create(ctx, obj, o) }, "create")
+	o := c.options(opts, "").WriteOptions
+	return c.send(ctx, "create", keyOf(obj), o, func(ctx context.Context) (T, error) { return c.mirror.api.Create(ctx, obj, o) })
 }
 
 // Update replaces an object. If obj has a resource version and the stored object another, the
 // error is a conflict, which a controller retries. With a mirror that drops fields or transforms
 // objects it is refused, because it would delete what the mirror lacks: use PatchFrom or Apply,
 // or [Mirror.API] for an object that is complete.
-func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (none T, err error) {
-	if err := c.complete(); err != nil {
-		return none, err
-	}
-	o := c.write(opts)
-	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.Update(ctx, obj, o) }, "update")
+func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+	return c.update(ctx, obj, opts, "")
 }
 
 // UpdateStatus replaces the status of an object and nothing else. It is refused where Update is.
-func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption) (none T, err error) {
+func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+	return c.update(ctx, obj, opts, "status")
+}
+
+func (c *Client[T]) update(ctx context.Context, obj T, opts []WriteOption, subresource string) (none T, err error) {
 	if err := c.complete(); err != nil {
 		return none, err
 	}
-	o := c.write(opts)
-	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.UpdateStatus(ctx, obj, o) }, "update", "status")
+	o := c.options(opts, subresource).WriteOptions
+	return c.send(ctx, "update", keyOf(obj), o, func(ctx context.Context) (T, error) { return c.mirror.api.Update(ctx, obj, o) })
 }
 
 // Patch patches an object: wire.MergePatchOf, wire.JSONPatch and others make patches.
 func (c *Client[T]) Patch(ctx context.Context, key Key, patch wire.Patch, opts ...WriteOption) (T, error) {
-	return c.patch(ctx, key, patch, opts)
+	return c.patch(ctx, key, patch, opts, "")
 }
 
 // PatchStatus patches the status of an object.
@@ -210,10 +210,9 @@ func (c *Client[T]) PatchStatus(ctx context.Context, key Key, patch wire.Patch, 
 	return c.patch(ctx, key, patch, opts, "status")
 }
 
-func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts []WriteOption, subresource ...string) (T, error) {
-	o := c.write(opts)
-	do := func(ctx context.Context) (T, error) { return c.mirror.api.Patch(ctx, key, patch, o, subresource...) }
-	return c.send(ctx, key, o.DryRun, do, "patch", subresource...)
+func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts []WriteOption, subresource string) (T, error) {
+	o := c.options(opts, subresource).WriteOptions
+	return c.send(ctx, "patch", key, o, func(ctx context.Context) (T, error) { return c.mirror.api.Patch(ctx, key, patch, o) })
 }
 
 // PatchFrom sends the difference between old, as it was read, and changed as a merge patch. If
@@ -225,7 +224,7 @@ func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts [
 // changed the object. If the fence is open after a conflict, other writers have caused it: PatchFrom
 // then reads the version from the server and sends the patch again, up to five times in total.
 func (c *Client[T]) PatchFrom(ctx context.Context, old, changed T, opts ...WriteOption) (T, error) {
-	return c.patchFrom(ctx, old, changed, opts)
+	return c.patchFrom(ctx, old, changed, opts, "")
 }
 
 // PatchStatusFrom is [Client.PatchFrom] for the status.
@@ -233,7 +232,7 @@ func (c *Client[T]) PatchStatusFrom(ctx context.Context, old, changed T, opts ..
 	return c.patchFrom(ctx, old, changed, opts, "status")
 }
 
-func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteOption, subresource ...string) (none T, err error) {
+func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteOption, subresource string) (none T, err error) {
 	if keyOf(old) != keyOf(changed) {
 		return none, fmt.Errorf("%s: patch from %s to %s: these are two objects", c.mirror.Name(), keyOf(old), keyOf(changed))
 	}
@@ -249,16 +248,16 @@ func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteO
 	if len(diff) == 0 {
 		return changed, nil
 	}
-	return c.patchUnless(ctx, old, diff, opts, subresource...)
+	return c.patchUnless(ctx, old, diff, opts, subresource)
 }
 
 // patchUnless sends a merge patch that was made from old. With a fence, the patch has the version of the
 // object, read while the fence was open, so that it is refused if another replica has written since.
-func (c *Client[T]) patchUnless(ctx context.Context, old T, diff map[string]any, opts []WriteOption, subresource ...string) (obj T, err error) {
+func (c *Client[T]) patchUnless(ctx context.Context, old T, diff map[string]any, opts []WriteOption, subresource string) (obj T, err error) {
 	key, version := keyOf(old), old.GetResourceVersion()
 	meta, _ := diff["metadata"].(map[string]any)
 	if own, _ := meta["resourceVersion"].(string); own != "" || version == "" || !controller.Fenced(ctx) {
-		return c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource...)
+		return c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource)
 	}
 	if meta == nil {
 		meta = map[string]any{}
@@ -266,7 +265,7 @@ func (c *Client[T]) patchUnless(ctx context.Context, old T, diff map[string]any,
 	}
 	for range 5 { // as often as the server tries to apply a patch without a version
 		meta["resourceVersion"] = version
-		obj, err = c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource...)
+		obj, err = c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource)
 		if !apierrors.IsConflict(err) {
 			return obj, err
 		}
@@ -285,7 +284,7 @@ func (c *Client[T]) patchUnless(ctx context.Context, old T, diff map[string]any,
 // anything else that encodes to JSON with a name. A conflict with another field manager is an
 // error that a retry does not resolve; see [Force].
 func (c *Client[T]) Apply(ctx context.Context, config any, opts ...WriteOption) (T, error) {
-	return c.apply(ctx, config, opts)
+	return c.apply(ctx, config, opts, "")
 }
 
 // ApplyStatus is [Client.Apply] for the status. Of an object of type T only the status is
@@ -294,19 +293,17 @@ func (c *Client[T]) ApplyStatus(ctx context.Context, config any, opts ...WriteOp
 	return c.apply(ctx, config, opts, "status")
 }
 
-func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource ...string) (none T, err error) {
+func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource string) (none T, err error) {
 	config = pointerTo(config)
-	body, key, err := applied(c.mirror.Resource(), config, len(subresource) > 0)
+	body, key, err := applied(c.mirror.Resource(), config, subresource != "")
 	if _, same := config.(T); err == nil && !same {
 		err = otherType(config)
 	}
 	if err != nil {
 		return none, fmt.Errorf("%s: apply: %w", c.mirror.Name(), err)
 	}
-	w := c.options(opts)
-	o := wire.ApplyOptions{FieldManager: w.manager, Force: w.force, DryRun: w.dryRun, Validation: w.validation}
-	do := func(ctx context.Context) (T, error) { return c.mirror.api.Apply(ctx, key, body, o, subresource...) }
-	return c.send(ctx, key, w.dryRun, do, "patch", subresource...)
+	o := c.options(opts, subresource).WriteOptions
+	return c.send(ctx, "patch", key, o, func(ctx context.Context) (T, error) { return c.mirror.api.Apply(ctx, key, body, o) })
 }
 
 // Outcome is what [Client.CreateOrUpdate] did.
@@ -388,12 +385,12 @@ func (c *Client[T]) mutated(key Key, obj T, mutate func(T) error) error {
 // has created. If that is not the object's, the error is a conflict, which a controller retries. If the
 // mirror has not received this process's last write to the object, there is no such condition.
 func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) error {
-	if err := c.may("delete"); err != nil {
+	if err := c.may("delete", ""); err != nil {
 		return err
 	}
-	w := c.options(opts)
-	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
-	if w.dryRun {
+	w := c.options(opts, "")
+	o := wire.DeleteOptions{DryRun: w.DryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
+	if o.DryRun {
 		return c.mirror.api.Delete(ctx, key, o)
 	}
 	if o.UID == "" && controller.Fenced(ctx) {

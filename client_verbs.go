@@ -37,8 +37,10 @@ func (m *Mirror[T]) Client(verbs ...string) *Client[T] {
 }
 
 // may returns an error for a write with another verb than those that RBAC reports.
-func (c *Client[T]) may(verb string, subresource ...string) error {
-	verb = strings.Join(append([]string{verb}, subresource...), "/")
+func (c *Client[T]) may(verb, subresource string) error {
+	if subresource != "" {
+		verb += "/" + subresource
+	}
 	if len(c.verbs) == 0 || slices.Contains(c.verbs, verb) {
 		return nil
 	}

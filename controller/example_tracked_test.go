@@ -54,7 +54,7 @@ func ExampleTracked_Write() {
 
 	web, err := tracked.Write(ctx, key, func(ctx context.Context) (*corev1.Pod, error) {
 		config := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}}
-		return api.Apply(ctx, key, config, wire.ApplyOptions{FieldManager: "example"})
+		return api.Apply(ctx, key, config, wire.WriteOptions{FieldManager: "example"})
 	})
 	if err != nil {
 		fmt.Println(err)

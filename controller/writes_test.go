@@ -197,7 +197,7 @@ func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
 			return a.Patch(ctx, web, wire.MergePatch([]byte(`{}`)), wire.WriteOptions{})
 		},
 		"apply": func(ctx context.Context, a api) (*corev1.Pod, error) {
-			return a.Apply(ctx, web, map[string]any{}, wire.ApplyOptions{FieldManager: "me"})
+			return a.Apply(ctx, web, map[string]any{}, wire.WriteOptions{FieldManager: "me"})
 		},
 		"delete": nil,
 	} {

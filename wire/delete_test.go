@@ -80,7 +80,7 @@ func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 			return err
 		}},
 		"server-side apply": {true, func(ctx context.Context, a *API[*corev1.Pod]) error {
-			_, err := a.Apply(ctx, webKey, pod, ApplyOptions{FieldManager: "me"})
+			_, err := a.Apply(ctx, webKey, pod, WriteOptions{FieldManager: "me"})
 			return err
 		}},
 		"delete of a whole namespace": {false, func(ctx context.Context, a *API[*corev1.Pod]) error {

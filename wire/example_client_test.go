@@ -171,7 +171,7 @@ func ExampleAPI_Apply() {
 	c, closeServer := exampleServer(map[string]string{"PATCH /api/v1/namespaces/shop/pods/web": webPod})
 	defer closeServer()
 	config := map[string]any{"metadata": map[string]any{"labels": map[string]any{"tier": "front"}}}
-	_, err := wire.For(c, wire.MustOf[*corev1.Pod]()).Apply(context.Background(), web, config, wire.ApplyOptions{FieldManager: "shopkeeper", Force: true})
+	_, err := wire.For(c, wire.MustOf[*corev1.Pod]()).Apply(context.Background(), web, config, wire.WriteOptions{FieldManager: "shopkeeper", Force: true})
 	fmt.Println(err)
 	// Output: <nil>
 }

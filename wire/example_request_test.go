@@ -180,7 +180,7 @@ func ExampleDiscovery_FindKind() {
 		fmt.Println(err)
 		return
 	}
-	applied, err := wire.For(c, wire.Unstructured(found.Resource)).Apply(ctx, web, manifest, wire.ApplyOptions{FieldManager: "shopkeeper"})
+	applied, err := wire.For(c, wire.Unstructured(found.Resource)).Apply(ctx, web, manifest, wire.WriteOptions{FieldManager: "shopkeeper"})
 	fmt.Println(found.Resource, applied.GetName(), err)
 	// Output: deployments.apps web <nil>
 }

@@ -46,49 +46,31 @@ func MergePatchOf(v any) Patch {
 	return p
 }
 
-// Patch patches an object, or its subresource if one is given.
-func (a *API[T]) Patch(ctx context.Context, key object.Key, patch Patch, opts WriteOptions, subresource ...string) (T, error) {
-	return a.do(ctx, patchRequest(a.request(VerbPatch, key), patch, opts, subresource))
+// Patch patches an object.
+func (a *API[T]) Patch(ctx context.Context, key object.Key, patch Patch, opts WriteOptions) (T, error) {
+	return a.do(ctx, patchRequest(a.request(VerbPatch, key), patch, opts))
 }
 
-func patchRequest(r *Request, patch Patch, opts WriteOptions, subresource []string) *Request {
+func patchRequest(r *Request, patch Patch, opts WriteOptions) *Request {
 	switch {
 	case patch.err != nil:
 		r.fail("%w", patch.err)
 	case len(patch.data) == 0:
 		r.fail("the patch is empty; use wire.MergePatch, wire.JSONPatch or wire.StrategicPatch")
-	case len(subresource) > 1:
-		r.fail("a patch takes at most one subresource, not %q", subresource)
-	case len(subresource) == 1:
-		r.Subresource(subresource[0])
 	}
 	return opts.params(r.Body(patch.contentType, patch.data))
-}
-
-// ApplyOptions are the options of server-side apply.
-type ApplyOptions struct {
-	// FieldManager is the field manager that owns the applied fields. It is required.
-	FieldManager string
-	// Force takes ownership of fields from other managers. Defaults to false: the server
-	// returns a conflict that names them.
-	Force bool
-	// DryRun validates the request without storing the result. Defaults to false.
-	DryRun bool
-	// Validation says how the server treats unknown fields. Defaults to the server's default.
-	Validation FieldValidation
 }
 
 // Apply is server-side apply: it sets the fields of config and removes those that this manager
 // applied before and that config no longer has. config is anything that encodes to JSON: one of
 // client-go's apply configurations, a map, an unstructured object. A Go API type also applies
-// its zero fields that lack omitempty. Kind and name are added if config lacks them.
-func (a *API[T]) Apply(ctx context.Context, key object.Key, config any, opts ApplyOptions, subresource ...string) (T, error) {
+// its zero fields that lack omitempty. Kind and name are added if config lacks them. It needs a field manager.
+func (a *API[T]) Apply(ctx context.Context, key object.Key, config any, opts WriteOptions) (T, error) {
 	data, err := applyBody(config, key, a.resource.GVK())
 	patch := Patch{contentType: "application/apply-patch+yaml", data: data, err: err}
-	r := patchRequest(a.request(VerbPatch, key), patch,
-		WriteOptions{FieldManager: opts.FieldManager, DryRun: opts.DryRun, Validation: opts.Validation}, subresource)
+	r := patchRequest(a.request(VerbPatch, key), patch, opts)
 	if opts.FieldManager == "" {
-		r.fail("server-side apply needs ApplyOptions.FieldManager")
+		r.fail("server-side apply needs WriteOptions.FieldManager")
 	}
 	if opts.Force {
 		r.Param("force", "true")

@@ -104,5 +104,5 @@ func (s *Subresource[S]) Update(ctx context.Context, key object.Key, obj S, opts
 
 // Patch patches the subresource of an object.
 func (s *Subresource[S]) Patch(ctx context.Context, key object.Key, patch Patch, opts WriteOptions) (S, error) {
-	return s.do(ctx, patchRequest(s.request(VerbPatch, key), patch, opts, nil))
+	return s.do(ctx, patchRequest(s.request(VerbPatch, key), patch, opts))
 }

@@ -51,7 +51,7 @@ const (
 	ValidateIgnore FieldValidation = "Ignore" // drop them
 )
 
-// WriteOptions are the options of create, update and patch.
+// WriteOptions are the options of create, update, patch and apply.
 type WriteOptions struct {
 	// FieldManager is the field manager of the changed fields. Defaults to the one that the
 	// server derives from the client's user agent.
@@ -61,9 +61,17 @@ type WriteOptions struct {
 	// Validation says how the server treats unknown fields. Defaults to the server's
 	// default, ValidateWarn.
 	Validation FieldValidation
+	// Force lets an apply take fields from other managers. Defaults to false: the server
+	// returns a conflict that names them.
+	Force bool
+	// Subresource is what an update, a patch or an apply changes, such as "status". Defaults to the object.
+	Subresource string
 }
 
 func (o WriteOptions) params(r *Request) *Request {
+	if o.Subresource != "" {
+		r.Subresource(o.Subresource)
+	}
 	if o.DryRun {
 		r.Param("dryRun", metav1.DryRunAll)
 	}
@@ -123,7 +131,7 @@ func keyOf(obj any) (object.Key, error) {
 }
 
 // write creates or updates an object.
-func (a *API[T]) write(ctx context.Context, verb Verb, subresource string, obj T, opts WriteOptions) (T, error) {
+func (a *API[T]) write(ctx context.Context, verb Verb, obj T, opts WriteOptions) (T, error) {
 	key, err := keyOf(obj)
 	r := a.request(verb, key)
 	if err != nil {
@@ -135,7 +143,7 @@ func (a *API[T]) write(ctx context.Context, verb Verb, subresource string, obj T
 	if a.resource.metadataOnly() {
 		r.fail("writing only the metadata of %s would delete the rest; use Patch", a.resource.Resource)
 	}
-	opts.params(r.Subresource(subresource)).object(obj, a.resource.GVK(), a.resource.encoding)
+	opts.params(r).object(obj, a.resource.GVK(), a.resource.encoding)
 	stored, err := a.do(ctx, r)
 	if a.resource.encoding == Protobuf && apierrors.IsUnsupportedMediaType(err) {
 		// A fake server may support only JSON.
@@ -164,19 +172,20 @@ func (a *API[T]) Get(ctx context.Context, key object.Key, opts GetOptions) (T, e
 // Create stores a new object. With metadata.generateName instead of a name, the server generates
 // the name.
 func (a *API[T]) Create(ctx context.Context, obj T, opts WriteOptions) (T, error) {
-	return a.write(ctx, VerbCreate, "", obj, opts)
+	return a.write(ctx, VerbCreate, obj, opts)
 }
 
 // Update replaces an object. If obj has a resource version and the stored object another, the
 // error is a conflict. An update is retried after a lost connection; if the first attempt was
 // processed, the retry returns a conflict.
 func (a *API[T]) Update(ctx context.Context, obj T, opts WriteOptions) (T, error) {
-	return a.write(ctx, VerbUpdate, "", obj, opts)
+	return a.write(ctx, VerbUpdate, obj, opts)
 }
 
 // UpdateStatus replaces the status of an object and nothing else.
 func (a *API[T]) UpdateStatus(ctx context.Context, obj T, opts WriteOptions) (T, error) {
-	return a.write(ctx, VerbUpdate, "status", obj, opts)
+	opts.Subresource = "status"
+	return a.write(ctx, VerbUpdate, obj, opts)
 }
 
 // Open streams a subresource that is not an object, such as "log" of a pod. The caller must

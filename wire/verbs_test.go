@@ -96,13 +96,13 @@ func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
 				return pods.Patch(ctx, webKey, MergePatch([]byte(`{}`)), WriteOptions{})
 			}},
 			{"strategic patch", "PATCH", path + "/status", "application/strategic-merge-patch+json", nil, false, func() (*corev1.Pod, error) {
-				return pods.Patch(ctx, webKey, StrategicPatch([]byte(`{}`)), WriteOptions{}, "status")
+				return pods.Patch(ctx, webKey, StrategicPatch([]byte(`{}`)), WriteOptions{Subresource: "status"})
 			}},
 			{"apply", "PATCH", path, "application/apply-patch+yaml", url.Values{"fieldManager": {"me"}}, false, func() (*corev1.Pod, error) {
-				return pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{FieldManager: "me"})
+				return pods.Apply(ctx, webKey, map[string]any{}, WriteOptions{FieldManager: "me"})
 			}},
 			{"apply by force", "PATCH", path + "/status", "application/apply-patch+yaml", url.Values{"fieldManager": {"me"}, "force": {"true"}, "dryRun": {"All"}, "fieldValidation": {"Warn"}}, false, func() (*corev1.Pod, error) {
-				return pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{FieldManager: "me", Force: true, DryRun: true, Validation: ValidateWarn}, "status")
+				return pods.Apply(ctx, webKey, map[string]any{}, WriteOptions{FieldManager: "me", Force: true, DryRun: true, Validation: ValidateWarn, Subresource: "status"})
 			}},
 		} {
 			got, err := v.call()
@@ -206,16 +206,12 @@ func TestInvalidVerbsAreNotSent(t *testing.T) {
 	other := webPod()
 	other.APIVersion, other.Kind = "v1", "Node"
 	errs := map[string]func() error{
-		"is empty":           func() error { _, err := For(c, Resource[*Lamp]{}).Get(ctx, webKey, GetOptions{}); return err },
-		"is nil":             func() error { _, err := pods.Update(ctx, (*corev1.Pod)(nil), WriteOptions{}); return err },
-		"Kind=Node":          func() error { _, err := pods.Update(ctx, other, WriteOptions{}); return err },
-		"the patch is empty": func() error { _, err := pods.Patch(ctx, webKey, Patch{}, WriteOptions{}); return err },
-		"encode the patch":   func() error { _, err := pods.Patch(ctx, webKey, MergePatchOf(func() {}), WriteOptions{}); return err },
-		"one subresource": func() error {
-			_, err := pods.Patch(ctx, webKey, MergePatch([]byte("{}")), WriteOptions{}, "a", "b")
-			return err
-		},
-		"needs ApplyOptions.Fie": func() error { _, err := pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{}); return err },
+		"is empty":               func() error { _, err := For(c, Resource[*Lamp]{}).Get(ctx, webKey, GetOptions{}); return err },
+		"is nil":                 func() error { _, err := pods.Update(ctx, (*corev1.Pod)(nil), WriteOptions{}); return err },
+		"Kind=Node":              func() error { _, err := pods.Update(ctx, other, WriteOptions{}); return err },
+		"the patch is empty":     func() error { _, err := pods.Patch(ctx, webKey, Patch{}, WriteOptions{}); return err },
+		"encode the patch":       func() error { _, err := pods.Patch(ctx, webKey, MergePatchOf(func() {}), WriteOptions{}); return err },
+		"needs WriteOptions.Fie": func() error { _, err := pods.Apply(ctx, webKey, map[string]any{}, WriteOptions{}); return err },
 		"set the namespace": func() error {
 			_, err := pods.Create(ctx, &corev1.Pod{}, WriteOptions{})
 			return err

@@ -79,7 +79,7 @@ func TestConcurrent(t *testing.T) {
 			for due(q) {
 				runtime.Gosched()
 			}
-			q.ShutDownWithDrain()
+			_ = q.Drain(t.Context())
 			working.Wait()
 			for k := range keys {
 				if changed[k].Load() != seen[k].Load() {

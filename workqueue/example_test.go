@@ -147,12 +147,13 @@ func ExampleQueue_Drain() {
 	q.Add("late")
 
 	q.Done(key)
-	q.ShutDownWithDrain() // returns immediately
+	fmt.Println(q.Drain(context.Background()))
 	// Output:
 	// dropped: db delayed
 	// workqueue: drain: 0 waiting and 1 processing: context deadline exceeded
 	// left: web
 	// late was added too late
+	// <nil>
 }
 
 func ExampleQueue_Snapshot() {
@@ -191,17 +192,6 @@ func ExampleQueue_Inspect() {
 	// Output:
 	// waiting retry: false
 	// delayed retry: true
-}
-
-func ExampleQueue_LongestRunning() {
-	q := workqueue.New(workqueue.Options[string]{Times: true})
-	q.AddWith(workqueue.Request{}, "stuck", "web")
-	q.Get()
-	q.Get()
-	if i, ok := q.LongestRunning(); ok {
-		fmt.Println(i.Key, i.State, time.Since(i.Since) < time.Hour)
-	}
-	// Output: stuck processing true
 }
 
 func ExampleQueue_Stats() {

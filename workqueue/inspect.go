@@ -61,7 +61,7 @@ type Item[K comparable] struct {
 	Priority int
 	// Since is when it was added (Waiting, Dirty) or taken (Processing); zero for Delayed. If
 	// times are not recorded (see [Options.Times]), it is zero, or for Processing the time of
-	// the first call of Snapshot, Inspect, LongestRunning or Stats.
+	// the first call of Snapshot, Inspect or Stats.
 	Since time.Time
 	// Due is when a Delayed item begins to wait.
 	Due time.Time
@@ -131,18 +131,6 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 		found = append(found, q.delayed(int(e.slot-1)))
 	}
 	return found
-}
-
-// LongestRunning returns the item that has been processed longest. It finds a worker that is
-// stuck or that did not call Done.
-func (q *Queue[K]) LongestRunning() (item Item[K], ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.runs) == 0 {
-		return item, false
-	}
-	q.look()
-	return q.running(q.longest()), true
 }
 
 // look gives a time to the items that are processed and have none, so that a caller that

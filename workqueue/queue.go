@@ -47,7 +47,7 @@ type Queue[K comparable] struct {
 	// mu guards everything below. No function of the user's runs while it is held.
 	mu                     sync.Mutex
 	arrived                sync.Cond // there is something to take, or the queue was closed
-	closed                 bool      // ShutDown or ShutDownWithDrain was called
+	closed                 bool      // ShutDown or Drain was called
 	timed                  bool      // the times of adding are recorded
 	dirty                  int       // waiters that are not in line because their item is processed
 	adds, retries, dropped uint64

@@ -144,7 +144,7 @@ func TestK02_DrainWaitsForQueuedAndProcessingItems(t *testing.T) {
 		q.Add("a")
 		var drained atomic.Int32
 		for range 2 {
-			go func() { q.ShutDownWithDrain(); drained.Add(1) }()
+			go func() { _ = q.Drain(context.Background()); drained.Add(1) }()
 		}
 		go func() {
 			if err := q.Drain(t.Context()); err != nil {
@@ -163,7 +163,6 @@ func TestK02_DrainWaitsForQueuedAndProcessingItems(t *testing.T) {
 		}
 		synctest.Wait()
 		want(t, "drained", drained.Load(), int32(3))
-		q.ShutDownWithDrain()
 		q.ShutDown()
 		if err := q.Drain(t.Context()); err != nil {
 			t.Error(err)

@@ -10,8 +10,8 @@ import (
 // dropped; see [Options.Dropped]. Items that wait can still be taken, and so can items that
 // were added while they are processed, after Done. Get then returns shutdown true.
 //
-// ShutDown does not wait, and ends calls of ShutDownWithDrain and Drain. All of them may be
-// called in any order and more than once.
+// ShutDown does not wait, and ends calls of Drain. Both may be called in any order and more than
+// once.
 func (q *Queue[K]) ShutDown() {
 	q.mu.Lock()
 	dropped := q.close()
@@ -20,15 +20,10 @@ func (q *Queue[K]) ShutDown() {
 	q.tellDropped(dropped)
 }
 
-// ShutDownWithDrain is ShutDown that waits until every waiting item has been taken and every
-// taken item is Done. That needs workers: if there are none left, or one never calls Done, it
-// blocks until ShutDown. In client-go it returns as soon as nothing is being processed, even if
-// items wait.
-func (q *Queue[K]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
-
-// Drain is ShutDownWithDrain with a context. If the context is done first, the error wraps its
-// cause and reports how much is left, which Snapshot lists. If ShutDown is called first, the error
-// says that.
+// Drain is ShutDown that waits until every waiting item has been taken and every taken item is Done. That needs
+// workers. In client-go it returns as soon as nothing is being processed, even if items wait. If the context is
+// done first, the error wraps its cause and reports how much is left, which Snapshot lists. If ShutDown is called
+// first, the error says that.
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.mu.Lock()
 	dropped := q.close()

@@ -151,7 +151,7 @@ func (c *mirrorCache) newBase(key viewKey, s scope, res wire.Resource[tarn.Objec
 	if key.as == typed && c.config.ContentType == "application/json" {
 		b.res = res.Encoded(wire.JSON)
 	}
-	b.opts = []tarn.Option{tarn.KeepManagedFields(), tarn.Drop(kind.Drop...)}
+	b.opts = []tarn.Option{tarn.KeepManagedFields(), tarn.Unsharded(), tarn.Drop(kind.Drop...)}
 	if b.compact {
 		b.opts = append(b.opts, tarn.Compact())
 	}

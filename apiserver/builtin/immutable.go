@@ -3,15 +3,13 @@ package builtin
 import (
 	"maps"
 	"reflect"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -120,41 +118,16 @@ func (p *problems) fixed(obj, old runtime.Object) {
 		if was := old.(*corev1.ResourceQuota); !sets.New(o.Spec.Scopes...).Equal(sets.New(was.Spec.Scopes...)) {
 			p.invalid(spec.Child("scopes"), o.Spec.Scopes, validation.FieldImmutableErrorMsg)
 		}
-	case *appsv1.ControllerRevision:
-		p.immutable(at("data"), o.Data, old.(*appsv1.ControllerRevision).Data)
-	case *discoveryv1.EndpointSlice:
-		p.immutable(at("addressType"), o.AddressType, old.(*discoveryv1.EndpointSlice).AddressType)
 	case *eventsv1.Event:
 		p.event(o, old.(*eventsv1.Event))
-	case *networkingv1.IngressClass:
-		p.immutable(spec.Child("controller"), o.Spec.Controller, old.(*networkingv1.IngressClass).Spec.Controller)
-	case *networkingv1.IPAddress:
-		p.immutable(spec.Child("parentRef"), o.Spec.ParentRef, old.(*networkingv1.IPAddress).Spec.ParentRef)
 	case *networkingv1.ServiceCIDR:
 		p.serviceCIDR(o.Spec.CIDRs, old.(*networkingv1.ServiceCIDR).Spec.CIDRs)
-	case *nodev1.RuntimeClass:
-		p.immutable(at("handler"), o.Handler, old.(*nodev1.RuntimeClass).Handler)
-	case *resourcev1.ResourceClaim:
-		p.immutable(spec, o.Spec, old.(*resourcev1.ResourceClaim).Spec)
-	case *resourcev1.ResourceClaimTemplate:
-		p.immutable(spec, o.Spec, old.(*resourcev1.ResourceClaimTemplate).Spec)
-	case *resourcev1.ResourceSlice:
-		was := old.(*resourcev1.ResourceSlice).Spec
-		p.immutable(spec.Child("pool", "name"), o.Spec.Pool.Name, was.Pool.Name)
-		p.immutable(spec.Child("driver"), o.Spec.Driver, was.Driver)
-		p.immutable(spec.Child("nodeName"), o.Spec.NodeName, was.NodeName)
 	case *schedulingv1.PriorityClass:
 		was := old.(*schedulingv1.PriorityClass)
 		if o.Value != was.Value {
 			p.forbidden(at("value"), "may not be changed in an update.")
 		}
 		p.immutable(at("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
-	case *storagev1.StorageClass:
-		was := old.(*storagev1.StorageClass)
-		p.immutable(at("parameters"), o.Parameters, was.Parameters)
-		p.immutable(at("provisioner"), o.Provisioner, was.Provisioner)
-		p.immutable(at("reclaimPolicy"), o.ReclaimPolicy, was.ReclaimPolicy)
-		p.immutable(at("volumeBindingMode"), o.VolumeBindingMode, was.VolumeBindingMode)
 	case *storagev1.CSIDriver:
 		was := old.(*storagev1.CSIDriver).Spec
 		p.immutable(spec.Child("attachedRequired"), o.Spec.AttachRequired, was.AttachRequired) // the real server misspells it
@@ -168,12 +141,6 @@ func (p *problems) fixed(obj, old runtime.Object) {
 				}
 			}
 		}
-	case *storagev1.CSIStorageCapacity:
-		was := old.(*storagev1.CSIStorageCapacity)
-		p.immutable(at("nodeTopology"), o.NodeTopology, was.NodeTopology)
-		p.immutable(at("storageClassName"), o.StorageClassName, was.StorageClassName)
-	case *storagev1.VolumeAttachment:
-		p.immutable(spec, o.Spec, old.(*storagev1.VolumeAttachment).Spec)
 	case *storagev1.VolumeAttributesClass:
 		was := old.(*storagev1.VolumeAttributesClass)
 		if o.DriverName != was.DriverName {
@@ -182,21 +149,36 @@ func (p *problems) fixed(obj, old runtime.Object) {
 		if !maps.Equal(o.Parameters, was.Parameters) {
 			p.forbidden(at("parameters"), "updates to parameters are forbidden.")
 		}
-	default:
-		p.fixedByName(obj, old)
+	}
+	is, was := reflect.Indirect(reflect.ValueOf(obj)), reflect.Indirect(reflect.ValueOf(old))
+	_, version, _ := strings.Cut(is.Type().PkgPath(), "/v1") // of k8s.io/api/GROUP/v1
+	for _, path := range immutableFields[is.Type().Name()+version] {
+		var at *field.Path
+		is, was := is, was
+		for name := range strings.SplitSeq(path, ".") {
+			at = at.Child(strings.ToLower(name[:1]) + name[1:])
+			is, was = is.FieldByName(name), was.FieldByName(name)
+		}
+		p.immutable(at, is.Interface(), was.Interface())
 	}
 }
 
-// fixedByName is fixed for kinds whose version v1 not every supported version of k8s.io/api has.
-func (p *problems) fixedByName(obj, old runtime.Object) {
-	is, was := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old).Elem()
-	switch is.Type().Name() {
-	case "ClusterTrustBundle":
-		is, was = is.FieldByName("Spec").FieldByName("SignerName"), was.FieldByName("Spec").FieldByName("SignerName")
-		p.immutable(spec.Child("signerName"), is.Interface(), was.Interface())
-	case "PodCertificateRequest":
-		p.immutable(spec, is.FieldByName("Spec").Interface(), was.FieldByName("Spec").Interface())
-	}
+// immutableFields are the fields of kinds that must equal the old ones. Not every supported version of
+// k8s.io/api has the version v1 of the last two.
+var immutableFields = map[string][]string{
+	"ControllerRevision":    {"Data"},
+	"EndpointSlice":         {"AddressType"},
+	"IngressClass":          {"Spec.Controller"},
+	"IPAddress":             {"Spec.ParentRef"},
+	"RuntimeClass":          {"Handler"},
+	"ResourceClaim":         {"Spec"},
+	"ResourceClaimTemplate": {"Spec"},
+	"ResourceSlice":         {"Spec.Pool.Name", "Spec.Driver", "Spec.NodeName"},
+	"StorageClass":          {"Parameters", "Provisioner", "ReclaimPolicy", "VolumeBindingMode"},
+	"CSIStorageCapacity":    {"NodeTopology", "StorageClassName"},
+	"VolumeAttachment":      {"Spec"},
+	"ClusterTrustBundle":    {"Spec.SignerName"},
+	"PodCertificateRequest": {"Spec"},
 }
 
 func (p *problems) node(s, old *corev1.NodeSpec) {

@@ -40,11 +40,21 @@ func (m *Mirror[T]) Audit(ctx context.Context) (informer.Audit, error) {
 }
 
 func (c *Cluster) audit(ctx context.Context, m *shared) (informer.Audit, error) {
-	source, err := stream.NewSource(wire.For(c.client, wire.Metadata(m.id.resource)), object.Selection{}, stream.Options{Lazy: true})
+	list, err := c.identities(m)
 	if err != nil {
 		return informer.Audit{}, fmt.Errorf("%s: audit: %w", m.name, err)
 	}
-	result, err := m.inf.Audit(ctx, func(ctx context.Context, opts object.ListOptions, each func(object.Key, informer.Identity) error) (object.Page, error) {
+	result, err := m.inf.Audit(ctx, list)
+	for _, d := range result.Differences {
+		c.opts.logger.Error("a mirror differs from the server", "mirror", m.name, "key", d.Key, "mirror-has", d.Mirror, "server-has", d.Server)
+	}
+	return result, err
+}
+
+// identities returns what lists the identities of what a mirror selects.
+func (c *Cluster) identities(m *shared) (informer.ListFunc, error) {
+	source, err := stream.NewSource(wire.For(c.client, wire.Metadata(m.id.resource)), object.Selection{}, stream.Options{Lazy: true})
+	return func(ctx context.Context, opts object.ListOptions, each func(object.Key, informer.Identity) error) (object.Page, error) {
 		intake := &object.Intake[*metav1.PartialObjectMetadata]{Shard: opts.Shard}
 		return source.List(ctx, opts, intake, func(item object.Item[*metav1.PartialObjectMetadata]) error {
 			if item.Outside {
@@ -52,11 +62,7 @@ func (c *Cluster) audit(ctx context.Context, m *shared) (informer.Audit, error) 
 			}
 			return errors.Join(item.Err, each(item.Key, informer.Identity{UID: item.UID, Version: item.Version}))
 		})
-	})
-	for _, d := range result.Differences {
-		c.opts.logger.Error("a mirror differs from the server", "mirror", m.name, "key", d.Key, "mirror-has", d.Mirror, "server-has", d.Server)
-	}
-	return result, err
+	}, err
 }
 
 // auditEvery audits all mirrors once per period.

@@ -16,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/journal"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -49,6 +50,7 @@ type Cluster struct {
 	registry  *prometheus.Registry
 	exporter  *metrics.Exporter
 	work      *controllers
+	journal   *journal.Journal // nil without one
 	// Both are nil without leader election.
 	elector    *leader.Elector
 	leadership controller.Leadership     // elector, with metrics
@@ -95,6 +97,12 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		work:      &controllers{},
 		registry:  registry,
 		exporter:  exporter,
+	}
+	if opts.journal != nil {
+		var err error
+		if c.journal, err = opts.journal(); err != nil {
+			return nil, fmt.Errorf("tarn: connect: %w", err)
+		}
 	}
 	exporter.AddCluster(observed{c.work, c})
 	if opts.group == "" && opts.lease == "" {
@@ -190,6 +198,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	c.phase = stopped
 	c.mu.Unlock()
 	c.running.Wait()
+	if c.journal != nil {
+		_ = c.journal.Close()
+	}
 	c.client.CloseIdleConnections()
 	if c.leases != nil {
 		c.leases.CloseIdleConnections()
@@ -232,6 +243,9 @@ func (c *Cluster) begin(m *shared) {
 		ctx, cancel := context.WithCancel(run)
 		defer cancel()
 		defer context.AfterFunc(m.wanted, cancel)()
+		if m.log != nil {
+			defer c.write(m)()
+		}
 		if err := m.inf.Run(ctx); err != nil {
 			fail(err)
 		}

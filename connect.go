@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/journal"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -48,7 +49,8 @@ type options struct {
 	requests     []wire.Observer
 	onMutation   func(store.Mutation)
 	watchErrors  func(mirror string, err error)
-	audit        time.Duration // 0 for none
+	audit        time.Duration                    // 0 for none
+	journal      func() (*journal.Journal, error) // nil for none
 	logger       *slog.Logger
 }
 

@@ -6,7 +6,6 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
@@ -14,14 +13,14 @@ import (
 // message is implemented by API types with generated protobuf code.
 type message interface{ Marshal() ([]byte, error) }
 
-// compactForm holds objects as the source receives them, compressed against a dictionary of what
-// they have in common. Those that a transform changed are encoded again.
-func compactForm[P Object](source *stream.Source[P], res wire.Resource[P]) *store.Form[P] {
-	encode := func(obj P) ([]byte, error) { return utiljson.Marshal(obj) }
+// encodingOf returns how objects are encoded that a transform changed, or that are held decoded, and what decodes these
+// and those that the source receives.
+func encodingOf[P Object](source *stream.Source[P], res wire.Resource[P]) (encode func(P) ([]byte, error), decode func([]byte) (P, error)) {
+	encode = func(obj P) ([]byte, error) { return utiljson.Marshal(obj) }
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
 		encode = func(obj P) ([]byte, error) { return any(obj).(message).Marshal() }
 	}
-	return store.Packed(encode, source.Decode)
+	return encode, source.Decode
 }
 
 // DecoderFor returns what decodes the encoded objects of a compact mirror of a [wire.Like] resource as

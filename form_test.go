@@ -23,7 +23,7 @@ func TestTheCompactFormEncodesOrRejectsTransformedValues(t *testing.T) {
 	res := wire.Unstructured(object.Resource{Version: "v1", Resource: "widgets", Kind: "Widget"})
 	client := testkit.Must(wire.New(&rest.Config{Host: "https://127.0.0.1:1"}, wire.Options{}))
 	source := testkit.Must(stream.NewSource(wire.For(client, res), object.Selection{}, stream.Options{DisableSharing: true}))
-	s := testkit.Must(store.New(object.Meta[*unstructured.Unstructured](), store.Options[*unstructured.Unstructured]{Form: compactForm(source, res)}))
+	s := testkit.Must(store.New(object.Meta[*unstructured.Unstructured](), store.Options[*unstructured.Unstructured]{Form: store.Packed(encodingOf(source, res))}))
 	for what, c := range map[string]struct{ value, want any }{
 		"int64":            {int64(math.MaxInt64), int64(math.MaxInt64)},
 		"a fraction":       {0.1, 0.1},

@@ -54,7 +54,10 @@ type declaration struct {
 }
 
 // transform is a *Transform of any type. Transforms are equal if their pointers are.
-type transform interface{ text() string }
+type transform interface {
+	text() string
+	version() string
+}
 
 func declare(opts []Option) (*declaration, error) {
 	d := &declaration{dropped: map[string]object.FieldPath{object.ManagedFields.String(): object.ManagedFields}}
@@ -185,6 +188,7 @@ func Drop(paths ...object.FieldPath) Option {
 // functions.
 type Transform[T any] struct {
 	name  string
+	is    string // its version
 	apply func(T) (T, error)
 }
 
@@ -201,3 +205,19 @@ func NewTransform[T any](name string, apply func(T) (T, error)) *Transform[T] {
 }
 
 func (t *Transform[T]) text() string { return fmt.Sprintf("%q", t.name) }
+
+// Versioned sets the version of the transform and returns it. Change the version when the function changes: a
+// mirror continues the state that [WithJournal] keeps only if the transform that made it had the same one. Defaults to
+// none: the mirror is not written.
+func (t *Transform[T]) Versioned(version string) *Transform[T] {
+	t.is = version
+	return t
+}
+
+// version returns the name and the version; empty without one.
+func (t *Transform[T]) version() string {
+	if t.is == "" {
+		return ""
+	}
+	return t.name + " " + t.is
+}

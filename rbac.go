@@ -88,6 +88,9 @@ func (c *Cluster) RBAC() Rules {
 	if c.group != nil {
 		add(c.namespace, target{group: "coordination.k8s.io", resource: "leases"}, getVerb|listVerb|watchVerb|createVerb|updateVerb|deleteVerb)
 	}
+	if c.journal != nil {
+		add("", target{resource: "namespaces", name: kubeSystem}, getVerb)
+	}
 	r := Rules{Name: cmp.Or(c.opts.fieldManager, "tarn"), Cluster: rulesOf(needs[""], nil), Namespaces: map[string][]rbacv1.PolicyRule{}}
 	for ns, of := range needs {
 		if ns == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
@@ -39,6 +40,7 @@ type shared struct {
 	transform  transform
 	inf        anyInformer
 	view       viewed
+	log        journaled       // nil without a journal
 	ofLeader   bool            // it was declared while this process led: standbys may lack it
 	missing    atomic.Bool     // the server does not serve the resource
 	nudges     int             // remaining early wake-ups; owned by awaitServed
@@ -74,6 +76,7 @@ type anyInformer interface {
 	Run(ctx context.Context) error
 	Status() informer.Status
 	WaitSynced(ctx context.Context) error
+	Synced() <-chan struct{}
 	Sources() []informer.SourceStatus
 	Shard() object.Shard
 	SetShard(object.Shard) error
@@ -270,17 +273,24 @@ func build[P Object](c *Cluster, m *shared, api *wire.API[P], d *declaration, t 
 	if t != nil {
 		opts.Transform = t.apply
 	}
-	if d.compact {
-		decoder := source
-		if t != nil { // what it put into a dropped field is not dropped
-			if decoder, err = stream.NewSource(api, object.Selection{}, stream.Options{DisableSharing: true}); err != nil {
-				return err
-			}
+	decoder := source
+	if t != nil && (d.compact || c.journal != nil) { // what it put into a dropped field is not dropped
+		if decoder, err = stream.NewSource(api, object.Selection{}, stream.Options{DisableSharing: true}); err != nil {
+			return err
 		}
-		opts.Form = compactForm(decoder, api.Resource())
 	}
-	inf, err := informer.New(served[P]{source: source, mirror: m, noticed: c.noticed}, object.Meta[P](), opts)
-	if err != nil {
+	encode, decode := encodingOf(decoder, api.Resource())
+	if d.compact {
+		opts.Form = store.Packed(encode, decode)
+	}
+	var inf *informer.Informer[P]
+	var src reflector.Source[P] = served[P]{source: source, mirror: m, noticed: c.noticed}
+	if c.journal != nil {
+		log := newMirrorLog(c, m, api, d, src, encode, decode)
+		log.edit = func(f func(*store.Store[P])) { inf.Edit(f) }
+		src, opts.Applied, m.log = log.Source, log.Applied, log
+	}
+	if inf, err = informer.New(src, object.Meta[P](), opts); err != nil {
 		return err
 	}
 	if d.shard != nil {

@@ -86,6 +86,9 @@ func (c *Cluster) statusOf(m *shared) MirrorStatus {
 	if h := m.history.Load(); h != nil {
 		st.History = h.versions()
 	}
+	if m.log != nil {
+		st.Journal = m.log.report()
+	}
 	st.State, st.Cause = stateOf(inf, m.missing.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -90,6 +90,11 @@ type Options[T any] struct {
 	// Defaults to none.
 	Around func(batch *object.Batch[T], apply func(*object.Batch[T]))
 
+	// Applied is called after each batch with what it changed and the state that it led to, for a journal. It must
+	// neither block nor call methods that wait for a batch; it may keep the values of the changes.
+	// Defaults to none.
+	Applied func(batch *object.Batch[T], changes []object.Change[T], now store.Snapshot[T])
+
 	// Reflector configures list and watch. Its Name, Selection, Scope, Since, Transform, Accessor
 	// and Encoder must be empty: the informer sets them. The informer also sets the Logger if it
 	// is nil. Defaults to the zero reflector.Options.

@@ -87,6 +87,9 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	before := inf.log.begin()
 	changes, err := inf.store.Apply(b, before)
 	inf.writes.observe(b, changes[len(before):])
+	if applied := inf.opts.Applied; applied != nil {
+		inf.store.View(func(now store.Snapshot[T]) { applied(b, changes[len(before):], now) })
+	}
 	synced := inf.noteLists(b)
 	inf.log.commit(changes, revisionOf(inf.store), synced)
 	if synced {

@@ -1,7 +1,7 @@
 // Package journal keeps on disk what mirrors have received, so that a process that starts again continues where the
 // last one ended instead of listing everything. tarn.WithJournal is how programs use it.
 //
-// There are five nouns:
+// There are six nouns:
 //
 //   - [Journal] is a folder, with a lock, a bound on its size and one on its age. It belongs to one process at a time.
 //   - [Log] is the part of it that belongs to one mirror: a folder with segments.
@@ -10,6 +10,7 @@
 //   - [Recorder] writes the log of a mirror, in the background.
 //   - [Recording] writes one file with what several mirrors received and what controllers did, to look at later. [Events]
 //     reads it, and the segments of a journal.
+//   - [Source] begins the mirror with the log, and continues with the server.
 //
 // # Guarantees
 //

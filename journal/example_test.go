@@ -32,7 +32,7 @@ func Example() {
 		panic(err)
 	}
 	id := journal.Identity{Server: "a", Resource: "v1/configmaps", Form: "ConfigMap"}
-	recorder := journal.NewRecorder(j.Log("configmaps"), journal.RecorderOptions[config]{
+	recorder := journal.NewRecorder(j.Log("configmaps"), journal.MirrorOptions[config]{
 		Cut:      func(f func(store.Snapshot[config])) { f(configs.Snapshot()) },
 		Encode:   func(c config) ([]byte, error) { return c.Marshal() },
 		Identity: func(context.Context) (journal.Identity, error) { return id, nil },

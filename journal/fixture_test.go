@@ -69,7 +69,7 @@ func newMirror(seed uint64, log *Log, packed bool) *mirror {
 		opts.Form = store.Packed(encode, decode)
 	}
 	m := &mirror{store: testkit.Must(store.New(object.Meta[thing](), opts)), rand: rand.New(rand.NewPCG(seed, 1))}
-	m.rec = NewRecorder(log, RecorderOptions[thing]{
+	m.rec = NewRecorder(log, MirrorOptions[thing]{
 		Cut: func(f func(store.Snapshot[thing])) {
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -117,7 +117,7 @@ func (j *Journal) Log(name string) *Log {
 	if l := j.logs[name]; l != nil {
 		return l
 	}
-	l := &Log{journal: j, dir: filepath.Join(j.dir, folderOf(name))}
+	l := &Log{journal: j, dir: filepath.Join(j.dir, folderOf(name)), turn: make(chan struct{}, 1)}
 	j.logs[name] = l
 	return l
 }

@@ -15,6 +15,7 @@ import (
 type Log struct {
 	journal *Journal
 	dir     string
+	turn    chan struct{} // has room for one token, which the recorder that runs has
 
 	// journal.mu guards these.
 	whole string // the last segment with a whole state, which is kept

@@ -11,17 +11,23 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// RecorderOptions are what a [Recorder] needs of its mirror. All are required.
-type RecorderOptions[T any] struct {
+// MirrorOptions are what a [Recorder] and a [Source] need of their mirror. All but Identities are required.
+type MirrorOptions[T any] struct {
 	// Cut calls its argument with the current state, while no batch is applied.
 	Cut func(func(store.Snapshot[T]))
-	// Encode encodes an object that the mirror holds decoded. Only the recorder's goroutine calls it.
+	// Encode encodes an object that the mirror holds decoded; only the recorder's goroutine calls it. Decode decodes
+	// what Encode and the form of the mirror encode. Neither keeps its argument.
 	Encode func(T) ([]byte, error)
-	// Identity returns what is mirrored. It is asked before each segment, and may take a request.
+	Decode func([]byte) (T, error)
+	// Identity returns what is mirrored. It is asked before the log is read and before each segment, and may take a
+	// request.
 	Identity func(context.Context) (Identity, error)
 	// Allowed returns why the mirror must not be written, or nil. It is asked before each group of changes. If it
 	// returns an error, the log is deleted.
 	Allowed func() error
+	// Identities lists a page of the identities of what is mirrored, to compare them with the state where the server
+	// sends no bookmarks. Defaults to none: the objects are listed then.
+	Identities func(ctx context.Context, opts object.ListOptions, each func(object.Key, object.UID, object.Version) error) (object.Page, error)
 }
 
 // Recorder writes the log of a mirror. [Recorder.Applied] receives the changes and never blocks; [Recorder.Run]
@@ -32,7 +38,7 @@ type RecorderOptions[T any] struct {
 // and not batches, so that what it writes would not always be a state that the mirror had.
 type Recorder[T any] struct {
 	log  *Log
-	opts RecorderOptions[T]
+	opts MirrorOptions[T]
 	wake chan struct{} // has room for one token
 
 	// Of the goroutine in Run only.
@@ -42,6 +48,7 @@ type Recorder[T any] struct {
 	on      bool       // changes are queued; the state before them is in the log, or being written
 	queue   []queued[T]
 	changes int // in queue, and one for each batch
+	epoch   object.Epoch
 	status  Status
 }
 
@@ -62,11 +69,6 @@ type Status struct {
 	// of an error.
 	States, Batches, Changes, Stops uint64
 	Bytes                           int64
-	// Resumed is true if the mirror began with the state in the journal, which was current until From. Otherwise
-	// Refused is why it began with a list; nil before that.
-	Resumed bool
-	From    time.Time
-	Refused error
 }
 
 // errStarting is the cause before the first state is written.
@@ -79,7 +81,7 @@ var errEnded = errors.New("journal: the mirror has ended")
 var errBehind = errors.New("journal: the disk is slower than the changes")
 
 // NewRecorder returns the recorder of a log.
-func NewRecorder[T any](log *Log, opts RecorderOptions[T]) *Recorder[T] {
+func NewRecorder[T any](log *Log, opts MirrorOptions[T]) *Recorder[T] {
 	return &Recorder[T]{log: log, opts: opts, wake: make(chan struct{}, 1), status: Status{Cause: errStarting, Since: time.Now()}}
 }
 
@@ -111,7 +113,13 @@ func (r *Recorder[T]) Applied(b *object.Batch[T], changes []object.Change[T], no
 		}
 	}
 	for _, m := range b.Marks {
-		q.marks = append(q.marks, markOf(now.Mark(m.Scope)))
+		is := now.Mark(m.Scope)
+		if is.Epoch > r.epoch { // what is written is of another history, whose versions may come again
+			r.stop(errRewound)
+			r.ring()
+			return
+		}
+		q.marks = append(q.marks, markOf(is))
 	}
 	r.queue = append(r.queue, q)
 	r.ring()
@@ -143,6 +151,12 @@ const (
 
 // Run writes until the context is done, and then what is queued. Call it when the mirror has its initial state.
 func (r *Recorder[T]) Run(ctx context.Context) {
+	select {
+	case r.log.turn <- struct{}{}:
+		defer func() { <-r.log.turn }()
+	case <-ctx.Done():
+		return
+	}
 	wait := minWait
 	for {
 		began := time.Now()
@@ -154,8 +168,8 @@ func (r *Recorder[T]) Run(ctx context.Context) {
 		}
 		r.stop(err)
 		r.mu.Unlock()
-		if errors.Is(err, ErrFull) {
-			r.log.Discard() // so that the next state fits, if any does
+		if errors.Is(err, ErrFull) || errors.Is(err, errRewound) {
+			r.log.Discard() // so that the next state fits, if any does, and the old ones are not continued
 		}
 		if time.Since(began) > maxWait {
 			wait = minWait
@@ -176,12 +190,15 @@ func (r *Recorder[T]) record(ctx context.Context) error {
 	if err := r.log.journal.Acquire(); err != nil {
 		return err
 	}
-	id, err := r.opts.Identity(ctx)
-	if err != nil {
+	if err := r.allowed(); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		if err := r.segment(ctx, id); err != nil {
+		id, err := r.opts.Identity(ctx)
+		if err == nil {
+			err = r.segment(ctx, id)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -190,9 +207,6 @@ func (r *Recorder[T]) record(ctx context.Context) error {
 
 // segment writes a segment until it is time for the next one.
 func (r *Recorder[T]) segment(ctx context.Context, id Identity) (err error) {
-	if err := r.allowed(); err != nil {
-		return err
-	}
 	w, err := r.log.begin(id)
 	if err != nil {
 		return err
@@ -255,14 +269,16 @@ func (r *Recorder[T]) allowed() error {
 func (r *Recorder[T]) state(w *writer) error {
 	var snap store.Snapshot[T]
 	var at moment
+	var epoch object.Epoch
 	r.opts.Cut(func(now store.Snapshot[T]) {
 		snap = now
 		at = moment{at: time.Now(), unreadable: now.Unreadables()}
 		for m := range now.Marks() {
 			at.marks = append(at.marks, markOf(m))
+			epoch = max(epoch, m.Epoch)
 		}
 		r.mu.Lock()
-		r.on, r.queue, r.changes = true, nil, 0
+		r.on, r.queue, r.changes, r.epoch = true, nil, 0, epoch
 		r.mu.Unlock()
 	})
 	defer snap.Release()
@@ -283,7 +299,7 @@ func (r *Recorder[T]) state(w *writer) error {
 	r.status.States++
 	r.status.Bytes += w.size
 	if !r.on {
-		return errBehind // meanwhile
+		return r.status.Cause // meanwhile
 	}
 	r.status.Writing, r.status.Cause, r.status.Since = true, nil, time.Now()
 	return nil
@@ -292,11 +308,11 @@ func (r *Recorder[T]) state(w *writer) error {
 // drain writes what is queued.
 func (r *Recorder[T]) drain(w *writer) error {
 	r.mu.Lock()
-	queue, on := r.queue, r.on
+	queue, on, cause := r.queue, r.on, r.status.Cause
 	r.queue, r.changes = nil, 0
 	r.mu.Unlock()
 	if !on {
-		return errBehind
+		return cause
 	}
 	if len(queue) == 0 {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/journal"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -125,6 +126,8 @@ type MirrorStatus struct {
 	// a sample; 0 if it is not known.
 	Objects int
 	Bytes   int64
+	// Journal is what its journal does, and how the mirror began; nil without one.
+	Journal *journal.Report
 	// Informer has the details: sources, subscribers, quarantine and counters.
 	Informer informer.Status
 }

@@ -20,7 +20,7 @@ const rooms = "apiserver/internal/"
 // The folders in internal have no row: they may import anything and be imported by any
 // folder. A folder that imports one counts as importing everything that it imports.
 var table = map[string][]string{
-	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "controller/shard", "status", "console", "console/metrics"},
+	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "controller/shard", "status", "console", "console/metrics", "journal"},
 	"object":      {},
 	"wire":        {"object"},
 	"wire/stream": {"object", "wire"},
@@ -70,7 +70,7 @@ var table = map[string][]string{
 	"tarntest": {".", "apiserver", "wire"},
 	// The console shows all parts of the pipeline.
 	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard", "status"},
-	"status":  {"object", "informer", "controller", "controller/leader", "controller/shard"},
+	"status":  {"object", "informer", "controller", "controller/leader", "controller/shard", "journal"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
 	"console/tracing": {"object", "wire", "controller"},
 

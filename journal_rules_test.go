@@ -132,7 +132,7 @@ func TestJ03_AStateIsProvenByTheServer(t *testing.T) {
 }
 
 // After the server has dropped the history there is one list, and only what changed is decoded.
-func TestJ08_UnchangedObjectsAreNotDecodedAgain(t *testing.T) {
+func TestJ04_UnchangedObjectsAreNotDecodedAgain(t *testing.T) {
 	withCluster(t, nil, func(t *testing.T, r *testCluster) {
 		for i := range 100 {
 			r.create(pod("shop", fmt.Sprint("web-", i), "node"))
@@ -240,7 +240,7 @@ func TestJ05_AProcessThatCannotWriteMirrorsAndSaysSo(t *testing.T) {
 }
 
 // A backup was restored while the program did not run: the server is before the version of the state, or has passed it.
-func TestJ07_ARestoredBackupIsListed(t *testing.T) {
+func TestJ08_ARestoredBackupIsListed(t *testing.T) {
 	for _, later := range []int{0, 1, 3, 10} {
 		withCluster(t, nil, func(t *testing.T, r *testCluster) {
 			for i := range 10 {

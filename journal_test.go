@@ -101,7 +101,7 @@ func damage(t *testing.T, dir string, random *rand.Rand) {
 // A program is killed at any byte, again and again, while objects change, watches are cut, history is compacted and
 // backups are restored. Each time the mirror that follows has what the server has, and its subscribers receive what they
 // would have received after a list.
-func TestJ03_J04_J07_AMirrorThatContinuesEqualsTheServer(t *testing.T) {
+func TestJ03_J04_J08_AMirrorThatContinuesEqualsTheServer(t *testing.T) {
 	continued, refused := 0, map[string]int{}
 	for seed := range soak.Rounds(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -29,6 +29,7 @@
 //   - [Server.ConfigFor] and [Server.ServiceAccountConfig] are clients whose permissions
 //     [Options.RBAC] evaluates; [Server.Denied] lists what they lacked. [Server.HandleWebhook]
 //     serves admission webhooks in this process.
+//   - [Replay] serves a recording of package journal, to run a controller on what happened in a cluster.
 //   - [Server.Load] creates the objects of files, and [Server.Dump] returns those of the server as
 //     text that is the same in every run.
 //

@@ -29,6 +29,8 @@ type requestLog struct {
 	last    []*loggedRequest
 	open    int // requests in progress, except watches
 	active  time.Time
+
+	wrote func(requestName, string) // receives the writes of clients and their results; set before any, or nil
 }
 
 // loggedRequest is one line of the log. It has no result until the request ends.
@@ -93,6 +95,9 @@ func (l *requestLog) begin(r *request.Request, w *http.ResponseWriter) (end func
 		l.open++
 	}
 	return func(faults requestFaults) {
+		if l.wrote != nil && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+			defer func() { l.wrote(titleOf(r), entry.result) }()
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if counts {

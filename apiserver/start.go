@@ -26,6 +26,13 @@ func Start(t TB, opts Options) *Server {
 		t.Fatalf("%v", err)
 		return nil
 	}
+	run(t, s)
+	return s
+}
+
+// run runs a server until the test ends.
+func run(t TB, s *Server) {
+	t.Helper()
 	s.report = t.Errorf
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -51,5 +58,4 @@ func Start(t TB, opts Options) *Server {
 			t.Errorf("apiserver: fault %+v did not hit any request; set Optional if that is expected", f)
 		}
 	})
-	return s
 }

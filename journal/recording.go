@@ -83,6 +83,9 @@ func NewRecording(path string) (*Recording, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	w, err := newWriter(f, Identity{}, func(int) error { return nil })
+	if err == nil {
+		err = w.flush() // so that it can be read
+	}
 	if err != nil {
 		f.Close()
 		return nil, err

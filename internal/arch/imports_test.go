@@ -40,7 +40,7 @@ var table = map[string][]string{
 	"controllerruntime": {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
-	"apiserver": {"object", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "ownership", rooms + "admission", rooms + "registry", rooms + "discovery", rooms + "memory", rooms + "certificate", rooms + "recorded", rooms + "dump"},
+	"apiserver": {"object", "journal", "apiserver/builtin", rooms + "apierror", rooms + "kinds", rooms + "storage", rooms + "codec", rooms + "access", rooms + "request", rooms + "response", rooms + "ownership", rooms + "admission", rooms + "registry", rooms + "discovery", rooms + "memory", rooms + "certificate", rooms + "recorded", rooms + "dump"},
 	// The rooms of the server, lower ones first: the output of one is the input of the next.
 	rooms + "apierror":    {},
 	rooms + "special":     {},

@@ -140,7 +140,7 @@ func TestTheProgramNameIsTheInvokedOne(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, name := range []string{"watch", "doctor", "new", "version"} {
+	for _, name := range []string{"watch", "record", "replay", "history", "doctor", "new", "version"} {
 		r := call(t.Context(), name, "--help")
 		if r.code != exitDone || !strings.Contains(r.out, "Examples:") || r.err != "" {
 			t.Errorf("%s: %v", name, r)

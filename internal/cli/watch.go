@@ -93,6 +93,8 @@ type view struct {
 	screen    *screen
 	resources []*viewed
 	fail      context.CancelCauseFunc
+	synced    func(*viewed) // called when a resource's objects were shown; nil for a view of which changes may be combined
+	progress  func() string // for the status line, while mu is held; may be nil
 
 	mu       sync.Mutex // guards renderer
 	renderer renderer
@@ -121,42 +123,57 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 	if _, err := shown.renderer(); err != nil {
 		return err
 	}
-	client, namespace, err := e.client(ctx)
+	found, done, err := v.open(ctx, e, args, shown.tabular())
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
-	found, err := e.resolveTargets(ctx, client, args)
-	if err != nil {
-		return err
-	}
+	defer done()
 	for _, t := range found {
-		if err := watchableOnly(t.Discovered); err != nil {
-			return err
-		}
 		shown.several = shown.several || t.Resource != found[0].Resource
 	}
 	if v.renderer, err = shown.renderer(); err != nil {
 		return err
 	}
+	return v.run(ctx)
+}
+
+// open adds the mirrors of the resources that args name. done closes their connections.
+func (v *view) open(ctx context.Context, e *env, args []string, rows bool) (found []target, done func(), err error) {
+	client, namespace, err := e.client(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			client.CloseIdleConnections()
+		}
+	}()
+	if found, err = e.resolveTargets(ctx, client, args); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range found {
+		if err := watchableOnly(t.Discovered); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, t := range found {
 		s := &viewed{res: t.Resource, failures: make(chan *reflector.Error, 16)}
-		sel := flags.of(t.Resource, namespace)
+		sel := v.flags.of(t.Resource, namespace)
 		if t.name != "" {
 			sel.Fields = strings.TrimPrefix(sel.Fields+","+fields.OneTermEqualSelector("metadata.name", t.name).String(), ",")
 		}
 		failed := func(err error) { v.failed(s, err) }
-		if shown.tabular() {
+		if rows {
 			s.mirror, err = newRowMirror(e, client, t.Resource, sel, failed)
 		} else {
-			s.mirror, err = newObjectMirror(e, client, t.Resource, sel, flags.managedFields, failed)
+			s.mirror, err = newObjectMirror(e, client, t.Resource, sel, v.flags.managedFields, failed)
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		v.resources = append(v.resources, s)
 	}
-	return v.run(ctx)
+	return found, client.CloseIdleConnections, nil
 }
 
 // failed is called by the mirror's reflector on every failure. A permanent failure ends the
@@ -214,7 +231,11 @@ func (v *view) run(interrupted context.Context) error {
 	var running sync.WaitGroup
 	for _, s := range v.resources {
 		if !v.flags.once {
-			if err := s.mirror.subscribe(v.show); err != nil {
+			var synced func()
+			if v.synced != nil {
+				synced = func() { v.synced(s) }
+			}
+			if err := s.mirror.subscribe(v.show, synced); err != nil {
 				return err
 			}
 		}

@@ -111,6 +111,11 @@ func (v *view) updateStatus(ctx context.Context) {
 		for _, s := range v.resources {
 			parts = append(parts, statusText(s))
 		}
+		if v.progress != nil {
+			v.mu.Lock()
+			parts = append(parts, v.progress())
+			v.mu.Unlock()
+		}
 		v.screen.status(strings.Join(parts, " · ") + " · Ctrl-C to stop")
 		select {
 		case <-tick.C:

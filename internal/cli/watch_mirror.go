@@ -20,8 +20,9 @@ type viewMirror interface {
 	Status() informer.Status
 	Len() int
 
-	// subscribe calls show with the objects and then with every change.
-	subscribe(show func([]objectChange)) error
+	// subscribe calls show with the objects and then with every change. If synced is not nil, it is called between the two,
+	// and changes are not combined.
+	subscribe(show func([]objectChange), synced func()) error
 	// objects returns the objects in the order of their keys.
 	objects() []objectChange
 }
@@ -61,7 +62,7 @@ func newViewMirror[T any](e *env, source reflector.Source[T], acc object.Accesso
 	return mirrorView[T]{inf, res, acc}, err
 }
 
-func (m mirrorView[T]) subscribe(show func([]objectChange)) error {
+func (m mirrorView[T]) subscribe(show func([]objectChange), synced func()) error {
 	_, err := m.SubscribeBatch(func(_ context.Context, events []informer.Event[T]) {
 		all := make([]objectChange, 0, len(events))
 		for _, ev := range events {
@@ -73,7 +74,7 @@ func (m mirrorView[T]) subscribe(show func([]objectChange)) error {
 			all = append(all, h)
 		}
 		show(all)
-	}, informer.SubOptions[T]{Name: "view"})
+	}, informer.SubOptions[T]{Name: "view", EveryChange: synced != nil, OnSynced: synced})
 	return err
 }
 

@@ -200,6 +200,55 @@ func (s *Storage) write(b *bucket, k *kinds.Kind, key object.Key, old *kinds.Rec
 	return r
 }
 
+// Put stores an object at a version or, if that has passed, at the next one; it deletes the object if next is nil. It returns
+// what there was before.
+func (s *Storage) Put(k *kinds.Kind, key object.Key, next runtime.Object, version uint64) (was runtime.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, old := s.bucket(k), s.Find(k, key)
+	if old == nil && next == nil {
+		return nil
+	}
+	before := func(n uint64) {
+		if version > s.version+n {
+			s.version = version - n
+		}
+	}
+	if old != nil {
+		was = old.Obj
+		if next != nil && old.Meta.GetUID() != kinds.MetaOf(next).GetUID() {
+			before(2)
+			s.write(b, k, key, old, nil)
+			old = nil
+		}
+	}
+	before(1)
+	s.write(b, k, key, old, next)
+	return was
+}
+
+// Load stores an object at a version without adding a change, or removes it if it is nil. [Storage.Begin] must follow.
+func (s *Storage) Load(k *kinds.Kind, key object.Key, obj runtime.Object, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var r *kinds.Record
+	if obj != nil {
+		r = kinds.NewRecord(obj, version)
+	}
+	s.bucket(k).put(key, r)
+}
+
+// Begin sets the version of what was loaded. There is no history before.
+func (s *Storage) Begin(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(len(s.log))
+	for _, b := range s.buckets {
+		b.lost = 0
+	}
+	s.version, s.compacted = version, version
+}
+
 // wake notifies the bucket's watchers and everything that waits for a version.
 func (s *Storage) wake(b *bucket) {
 	for w := range b.watchers {

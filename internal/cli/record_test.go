@@ -22,7 +22,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-var moments = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}|resourceVersion: "\d+"|creationTimestamp: .*|uid: .*|127.0.0.1:\d+|=\S*kubeconfig\S*|\d+\.\d KiB`)
+var moments = regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}|\d{4}-\d\d-\d\dT[0-9:]+(Z|[+-]\d\d:\d\d)|resourceVersion: "\d+"|creationTimestamp: .*|uid: .*|127.0.0.1:\d+|=\S*kubeconfig\S*|\d+\.\d KiB`)
 
 // recording calls tarn record while change is made, and returns the path of the recording.
 func recording(t *testing.T, kubeconfig string, change func(), args ...string) string {

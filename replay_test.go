@@ -125,12 +125,12 @@ func replayed(t *testing.T, path string) (calls []call, shown []string) {
 			for _, ev := range events {
 				note("pods: %v %s %s %t", ev.Kind, ev.Key.Name, ev.New().ResourceVersion, ev.Initial)
 			}
-		}))
+		}, tarn.SubOptions[*corev1.Pod]{}))
 		must(deploys.SubscribeBatch(func(_ context.Context, events []tarn.Event[*appsv1.Deployment]) {
 			for _, ev := range events {
 				note("deployments: %v %s %s %t", ev.Kind, ev.Key.Name, ev.New().ResourceVersion, ev.Initial)
 			}
-		}))
+		}, tarn.SubOptions[*appsv1.Deployment]{}))
 		reconcile := func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
 			d, err := deploys.Client().Get(ctx, key)
 			if err != nil {

@@ -28,8 +28,14 @@ var queueJobs = map[string]func(job) sample{
 	"queue-delayed":    func(j job) sample { return weighItems(j, time.Hour) },
 }
 
-// workQueue is the common interface of all three.
-type workQueue = clientgo.TypedRateLimitingInterface[object.Key]
+// workQueue is what the benchmarks call of all three.
+type workQueue interface {
+	basicQueue
+	AddAfter(item object.Key, d time.Duration)
+	AddRateLimited(item object.Key)
+	Forget(item object.Key)
+	NumRequeues(item object.Key) int
+}
 
 // The limiter of each side: one delay per item, 5 ms at first.
 const firstDelay, lastDelay = 5 * time.Millisecond, 1000 * time.Second

@@ -300,7 +300,7 @@ func ExampleNewTransform() {
 	_, opts, end := demo(replica("web-1"), replica("web-2"), replica("web-3"))
 	defer end()
 	cluster := must(tarn.Connect(opts))
-	pods := must(tarn.MirrorTransformed(cluster, wire.MustOf[*corev1.Pod](), slim))
+	pods := must(tarn.MirrorTransformed(cluster, wire.MustOf[*corev1.Pod](), slim.Versioned("1"))) // for WithJournal
 	ctx, stop := run(cluster)
 	defer stop()
 	if err := cluster.WaitSynced(ctx); err != nil {

@@ -105,10 +105,15 @@ func ExampleProblems() {
 		return
 	}
 	cluster.ControllerNamed("backup").Pause()
-	for _, p := range console.Problems(cluster.Status()) {
+	var report console.Status = cluster.Status()
+	var pods console.MirrorStatus = report.Mirrors[0]
+	fmt.Println(pods.Name, pods.State)
+	for _, p := range console.Problems(report) {
 		fmt.Printf("%s: %s: %s %s\n", p.Severity, p.Subject, p.What, p.Do)
 	}
-	// Output: warning: controller/backup: The controller is paused. Resume it.
+	// Output:
+	// pods declared
+	// warning: controller/backup: The controller is paused. Resume it.
 }
 
 // A mirror with a history has the versions of an object, here of one that is created and labelled.

@@ -32,12 +32,14 @@ func Example() {
 		panic(err)
 	}
 	id := journal.Identity{Server: "a", Resource: "v1/configmaps", Form: "ConfigMap"}
-	recorder := journal.NewRecorder(j.Log("configmaps"), journal.MirrorOptions[config]{
+	mirror := journal.MirrorOptions[config]{
 		Cut:      func(f func(store.Snapshot[config])) { f(configs.Snapshot()) },
 		Encode:   func(c config) ([]byte, error) { return c.Marshal() },
+		Decode:   func(data []byte) (config, error) { c := new(corev1.ConfigMap); return c, c.Unmarshal(data) },
 		Identity: func(context.Context) (journal.Identity, error) { return id, nil },
 		Allowed:  func() error { return nil },
-	})
+	}
+	recorder := journal.NewRecorder(j.Log("configmaps"), mirror)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -46,6 +48,12 @@ func Example() {
 	}()
 	for !recorder.Status().Writing { // a program goes on with its work
 	}
+	batch := &object.Batch[config]{Changes: []object.Change[config]{{Kind: object.Deleted, Key: object.RawKey("shop/web"), UID: "1", Version: "8"}}}
+	changes, err := configs.Apply(batch, nil)
+	if err != nil {
+		panic(err)
+	}
+	recorder.Applied(batch, changes, configs.Snapshot())
 	cancel()
 	<-done
 
@@ -56,7 +64,14 @@ func Example() {
 	id.Labels = "app=web"
 	_, err = j.Log("configmaps").Load(id, func() {}, func(*journal.Entry) {})
 	fmt.Println(err)
+	// A mirror reads from this source instead of from the server's.
+	var server journal.Server[config]
+	var source *journal.Source[config] = journal.NewSource(server, j.Log("configmaps"), mirror)
+	var began journal.Resumption = source.Resumption()
+	fmt.Println("continued:", began.Resumed)
 	// Output:
 	// Added shop/web 7
+	// Deleted shop/web 8
 	// journal: the state has another label selector: "", the mirror "app=web"
+	// continued: 0
 }

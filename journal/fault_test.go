@@ -218,13 +218,13 @@ func TestJ06_ASecondJournalHasNoLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Acquire(); !errors.Is(err, ErrLocked) {
-		t.Errorf("Acquire: %v", err)
+	if err := second.acquire(); !errors.Is(err, ErrLocked) {
+		t.Errorf("acquire: %v", err)
 	}
-	if err := j.Acquire(); err != nil {
+	if err := j.acquire(); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	if err := errors.Join(j.Close(), j.Close(), second.Acquire(), second.Close()); err != nil {
+	if err := errors.Join(j.Close(), j.Close(), second.acquire(), second.Close()); err != nil {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestJ06_TheKernelReleasesTheLockOfAKilledProcess(t *testing.T) {
 	if dir := os.Getenv(holder); dir != "" {
 		j, err := New(dir, Options{})
 		if err == nil {
-			err = j.Acquire()
+			err = j.acquire()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -281,14 +281,14 @@ func TestJ06_TheKernelReleasesTheLockOfAKilledProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Acquire(); !errors.Is(err, ErrLocked) {
+	if err := j.acquire(); !errors.Is(err, ErrLocked) {
 		t.Errorf("while it runs: %v", err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	if err := errors.Join(j.Acquire(), j.Close()); err != nil {
+	if err := errors.Join(j.acquire(), j.Close()); err != nil {
 		t.Errorf("after it was killed: %v", err)
 	}
 }
@@ -302,8 +302,8 @@ func TestJ06_AReadOnlyFolderIsAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Acquire(); !errors.Is(err, syscall.ENOTDIR) {
-		t.Errorf("Acquire: %v", err)
+	if err := j.acquire(); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("acquire: %v", err)
 	}
 }
 

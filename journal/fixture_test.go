@@ -193,7 +193,7 @@ func load(log *Log, id Identity) (contents, State, error) {
 func open(t *testing.T, dir string, opts Options) *Journal {
 	t.Helper()
 	j := testkit.Must(New(dir, opts))
-	if err := j.Acquire(); err != nil {
+	if err := j.acquire(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })

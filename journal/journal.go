@@ -73,9 +73,9 @@ func New(dir string, opts Options) (*Journal, error) {
 // Secrets reports whether mirrors of Secrets may be written.
 func (j *Journal) Secrets() bool { return j.opts.Secrets }
 
-// Acquire creates the folder and takes its lock, which the kernel releases when the process ends. It does nothing if
+// acquire creates the folder and takes its lock, which the kernel releases when the process ends. It does nothing if
 // the journal has the lock. The error is [ErrLocked] if another process has it.
-func (j *Journal) Acquire() error {
+func (j *Journal) acquire() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.held != nil {

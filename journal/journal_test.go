@@ -237,9 +237,6 @@ func TestJ02_OnlyTheSameIsLoaded(t *testing.T) {
 			t.Errorf("with another %s: %v", what, err)
 		}
 	}
-	if _, server, err := j.Log("things").LoadAny(Identity{Resource: want.Resource, Form: want.Form, Dropped: want.Dropped}, func() {}, func(*Entry) {}); server != "a" || err != nil {
-		t.Errorf("LoadAny: %q, %v", server, err)
-	}
 	path := segmentsOf(t, dir)[0]
 	whole := read(t, path)
 	for text, data := range map[string][]byte{

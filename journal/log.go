@@ -74,24 +74,10 @@ func (s *State) Mark(scope string) (mark Mark, ok bool) {
 // each received so far is void then. The error is a [*MismatchError] if the state is of another mirror, a
 // [*FormatError], [ErrDamaged] or [ErrNone].
 func (l *Log) Load(want Identity, begin func(), each func(*Entry)) (State, error) {
-	return l.load(func(id Identity) error { return id.differs(want) }, begin, each)
-}
-
-// LoadAny is Load for a caller that cannot ask the server for its identity: the state may be of any server. It also
-// returns the identity of the server.
-func (l *Log) LoadAny(want Identity, begin func(), each func(*Entry)) (st State, server string, err error) {
-	st, err = l.load(func(id Identity) error {
-		server, want.Server = id.Server, id.Server
-		return id.differs(want)
-	}, begin, each)
-	return st, server, err
-}
-
-func (l *Log) load(differs func(Identity) error, begin func(), each func(*Entry)) (State, error) {
 	all := segmentsIn(filepath.Join(escape(l.dir), "*"+extension))
 	failure := error(ErrNone)
 	for i := len(all) - 1; i >= 0; i-- {
-		st, err := readSegment(all[i].path, differs, begin, each)
+		st, err := readSegment(all[i].path, want, begin, each)
 		if err == nil {
 			l.journal.mu.Lock()
 			if l.whole == "" {
@@ -108,7 +94,7 @@ func (l *Log) load(differs func(Identity) error, begin func(), each func(*Entry)
 	return State{}, failure
 }
 
-func readSegment(path string, differs func(Identity) error, begin func(), each func(*Entry)) (State, error) {
+func readSegment(path string, want Identity, begin func(), each func(*Entry)) (State, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return State{}, fmt.Errorf("journal: %w", err)
@@ -116,7 +102,7 @@ func readSegment(path string, differs func(Identity) error, begin func(), each f
 	defer f.Close()
 	r, err := newReader(f)
 	if err == nil {
-		err = differs(r.Identity)
+		err = r.Identity.differs(want)
 	}
 	if err != nil {
 		return State{}, err
@@ -125,8 +111,8 @@ func readSegment(path string, differs func(Identity) error, begin func(), each f
 	return r.read(each)
 }
 
-// Discard deletes the log, for a mirror that must not be written. It does nothing unless the journal has its lock.
-func (l *Log) Discard() {
+// discard deletes the log, for a mirror that must not be written. It does nothing unless the journal has its lock.
+func (l *Log) discard() {
 	j := l.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -169,7 +169,7 @@ func (r *Recorder[T]) Run(ctx context.Context) {
 		r.stop(err)
 		r.mu.Unlock()
 		if errors.Is(err, ErrFull) || errors.Is(err, errRewound) {
-			r.log.Discard() // so that the next state fits, if any does, and the old ones are not continued
+			r.log.discard() // so that the next state fits, if any does, and the old ones are not continued
 		}
 		if time.Since(began) > maxWait {
 			wait = minWait
@@ -187,7 +187,7 @@ func (r *Recorder[T]) Run(ctx context.Context) {
 
 // record writes segments until the context is done or something fails.
 func (r *Recorder[T]) record(ctx context.Context) error {
-	if err := r.log.journal.Acquire(); err != nil {
+	if err := r.log.journal.acquire(); err != nil {
 		return err
 	}
 	if err := r.allowed(); err != nil {
@@ -260,7 +260,7 @@ const minChanges = 4 << 20
 func (r *Recorder[T]) allowed() error {
 	err := r.opts.Allowed()
 	if err != nil {
-		r.log.Discard()
+		r.log.discard()
 	}
 	return err
 }

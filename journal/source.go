@@ -15,7 +15,9 @@ import (
 
 // Server is the source that a [Source] puts the log before, as reflector.Source describes it.
 type Server[T any] interface {
+	// List lists a page.
 	List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error)
+	// Watch opens a watch.
 	Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error)
 }
 
@@ -226,8 +228,8 @@ func (s *Source[T]) rewound() {
 	s.mu.Lock()
 	s.bases, s.status.Refused = nil, errRewound
 	s.mu.Unlock()
-	if s.log.journal.Acquire() == nil {
-		s.log.Discard()
+	if s.log.journal.acquire() == nil {
+		s.log.discard()
 	}
 }
 

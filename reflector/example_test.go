@@ -49,7 +49,8 @@ func printUntil(ctx context.Context, buffer *delta.Buffer[pod], version object.V
 
 // A reflector feeds a buffer until its context ends.
 func Example() {
-	src := simtest.Pods("shop/db", "shop/web") // versions 101 and 102
+	server := simtest.Pods("shop/db", "shop/web") // versions 101 and 102
+	var src reflector.Source[pod] = server
 	buffer := podQueue()
 	r, err := reflector.New[pod](src, buffer, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
@@ -61,7 +62,7 @@ func Example() {
 	go func() { done <- r.Run(ctx) }()
 
 	printUntil(ctx, buffer, "102")
-	src.Set("shop/web")
+	server.Set("shop/web")
 	printUntil(ctx, buffer, "103")
 	cancel()
 	fmt.Println("stopped:", <-done)

@@ -46,6 +46,8 @@ func ExampleStore_Encoder() {
 			return
 		}
 		item.Value = object.Value[*corev1.Pod]{Encoded: encoded}
+		_, ok := store.PackedOf(item.Value) // what package journal writes
+		fmt.Println(name, "is encoded:", ok)
 		list.Items = append(list.Items, item)
 	}
 	changes, _ := s.Apply(&object.Batch[*corev1.Pod]{Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: &list}}}, nil)
@@ -53,6 +55,8 @@ func ExampleStore_Encoder() {
 		fmt.Println(c.Kind, c.Key, c.New().ResourceVersion)
 	}
 	// Output:
+	// a is encoded: true
+	// b is encoded: true
 	// Added a 5
 	// Added b 5
 }

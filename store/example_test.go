@@ -364,11 +364,14 @@ func ExampleStore_Stats() {
 
 	stats := s.Stats()
 	fmt.Println(stats.Objects, "objects at", stats.Marks[0].Version)
+	var retained []store.PinStats = stats.Pins
+	fmt.Println(len(retained), "superseded revisions are retained")
 	for _, x := range stats.Indexes {
 		fmt.Println(x.Name, x.Values, "value,", x.Failures, "failure:", x.LastFailure)
 	}
 	// Output:
 	// 2 objects at 10
+	// 0 superseded revisions are retained
 	// zone 1 value, 1 failure: store: object "node-2" in index "zone": no label topology.kubernetes.io/zone
 }
 

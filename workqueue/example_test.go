@@ -200,7 +200,11 @@ func ExampleQueue_Stats() {
 	q.Get()
 	s := q.Stats()
 	fmt.Println(s.Waiting, "waiting,", s.Processing, "processing,", s.Adds, "added so far")
-	// Output: 1 waiting, 1 processing, 2 added so far
+	q.ShutDown()
+	fmt.Println("shutting down:", q.ShuttingDown())
+	// Output:
+	// 1 waiting, 1 processing, 2 added so far
+	// shutting down: true
 }
 
 // Namespaces take turns, so a large one does not starve the others.

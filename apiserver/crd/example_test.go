@@ -59,5 +59,13 @@ func ExampleSchemas_definition() {
 	for _, err := range crd.Schemas().Validate(context.Background(), definition, nil, "") {
 		fmt.Println(err)
 	}
-	// Output: metadata.name: Invalid value: "lakes": must be spec.names.plural+"."+spec.group
+	compiled, err := crd.Schemas().Compile(definition)
+	if err != nil {
+		panic(err)
+	}
+	var v1 apiserver.Schema = compiled["v1"]
+	fmt.Println("has a schema:", v1 != nil)
+	// Output:
+	// metadata.name: Invalid value: "lakes": must be spec.names.plural+"."+spec.group
+	// has a schema: true
 }

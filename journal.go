@@ -39,7 +39,7 @@ const kubeSystem = metav1.NamespaceSystem
 
 // Why a mirror is not written.
 var (
-	errSecrets   = errors.New("Secrets are not written; set Secrets in journal.Options to allow it")
+	errSecrets   = errors.New("mirrors of Secrets are not written; set Secrets in journal.Options to allow it")
 	errMasked    = errors.New("a mirror with masked fields is not written")
 	errTransform = errors.New("the transform has no version; see Transform.Versioned")
 )

@@ -28,19 +28,6 @@ func (r *testCluster) podsOf(opts ...tarn.Option) func() *tarn.Mirror[*corev1.Po
 	return func() *tarn.Mirror[*corev1.Pod] { return must(tarn.MirrorOf[*corev1.Pod](r.Cluster, opts...)) }
 }
 
-// requests returns the requests of pods that f leads to, by verb.
-func (r *testCluster) requests(f func()) map[string]int {
-	before := strings.Count(r.srv.RequestLog(), "\n")
-	f()
-	found := map[string]int{}
-	for _, line := range strings.Split(r.srv.RequestLog(), "\n")[before:] {
-		if verb := strings.Fields(line); len(verb) > 2 && strings.HasPrefix(verb[2], "pods") {
-			found[verb[1]]++
-		}
-	}
-	return found
-}
-
 // What is not the same is listed, and the status says what differs.
 func TestJ02_AnotherMirrorIsListedWithTheReason(t *testing.T) {
 	withCluster(t, nil, func(t *testing.T, r *testCluster) {

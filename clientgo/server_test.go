@@ -181,7 +181,7 @@ func TestTweakedListWatchesAskForWhatTheyAreToldTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list, err := lw.List(metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "cache.NewListWatchFromClient") {
+		if list, err := cache.ToListerWatcherWithContext(lw).ListWithContext(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "cache.NewListWatchFromClient") {
 			t.Errorf("%v, %v", list, err)
 		}
 		inf := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)

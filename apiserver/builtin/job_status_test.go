@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/tarnproject/tarn/internal/soak" // for the flag -soak
 )
 
 // Intervals may be in any order and overlap each other: only their bounds have been checked.

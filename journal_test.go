@@ -138,10 +138,10 @@ func TestJ03_J04_J08_AMirrorThatContinuesEqualsTheServer(t *testing.T) {
 							}
 						}
 						ctx, stop := context.WithCancel(t.Context())
-						done := make(chan struct{})
+						done, changes := make(chan struct{}), rand.New(rand.NewPCG(uint64(seed), uint64(200+life)))
 						go func() {
 							defer close(done)
-							churn(ctx, r.srv, random)
+							churn(ctx, r.srv, changes)
 						}()
 						<-time.After(time.Duration(1+random.IntN(3000)) * time.Millisecond)
 						stop()
@@ -203,7 +203,7 @@ func TestJ03_J04_J08_AMirrorThatContinuesEqualsTheServer(t *testing.T) {
 		})
 	}
 	t.Logf("%d scopes continued; lists: %v", continued, refused)
-	if continued < 5 || len(refused) < 2 {
+	if continued < soak.Rounds(10)/2 || len(refused) < 2 {
 		t.Errorf("%d scopes continued, and these lists are too few: %v", continued, refused)
 	}
 }

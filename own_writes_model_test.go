@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +48,7 @@ type ownModel struct {
 	client *tarn.Client[*corev1.ConfigMap]
 	shard  *tarn.Shard
 	keys   []tarn.Key
-	absent bool // the namespace "bank" is not mirrored now
+	absent atomic.Bool // the namespace "bank" is not mirrored now
 	writes sync.WaitGroup
 	reads  sync.WaitGroup
 	within *ownReconciles // nil: reads and writes are in no reconcile
@@ -230,8 +231,8 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 		m.late = time.Duration(m.rand.IntN(3000)) * time.Millisecond
 	}
 	m.lost = m.one(12)
-	m.faults.Unlock()
 	m.note("own write %d of %s, slow %v, late %v, lost %v", kind, key, m.slow, m.late, m.lost)
+	m.faults.Unlock()
 	number, _ := m.ackedSo(key)
 	m.run(ctx, &m.writes, func(ctx context.Context) error {
 		begin, served := m.srv.Version(), 0
@@ -286,7 +287,7 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 }
 
 // readable reports whether the mirror is to have the namespace of a key.
-func (m *ownModel) readable(key tarn.Key) bool { return !m.absent || key.Namespace != "bank" }
+func (m *ownModel) readable(key tarn.Key) bool { return !m.absent.Load() || key.Namespace != "bank" }
 
 // get is a read of a key, with or without waiting.
 func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
@@ -323,7 +324,7 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 // list is a read of a namespace, or of everything that is mirrored.
 func (m *ownModel) list(ctx context.Context) {
 	scope := []tarn.Scope{tarn.InNamespaces("shop")}
-	if m.one(2) && !m.absent {
+	if m.one(2) && !m.absent.Load() {
 		scope = nil
 	}
 	m.note("list %v", len(scope))
@@ -401,9 +402,9 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 			m.divide(object.Part(object.ByUID, m.rand.IntN(n), n))
 		case namespaces:
 			m.reads.Wait()
-			m.absent = !m.absent
+			m.absent.Store(!m.absent.Load())
 			namespaces := []string{"shop", "bank"}
-			if m.absent {
+			if m.absent.Load() {
 				namespaces = namespaces[:1]
 				m.unsee(m.keys[2])
 			}
@@ -411,7 +412,7 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 			if err := m.mirror.Informer().SetNamespaces(namespaces...); err != nil {
 				return []error{err}
 			}
-			if !m.absent {
+			if !m.absent.Load() {
 				if err := m.mirror.Informer().WaitSynced(ctx); err != nil {
 					return []error{err}
 				}

@@ -19,6 +19,9 @@ import (
 
 // pod validates a pod, or its update if old is not nil.
 func (p *problems) pod(pod, old *corev1.Pod) {
+	if value, mirrored := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirrored && pod.Spec.NodeName == "" {
+		p.invalid(field.NewPath("metadata", "annotations").Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
+	}
 	p.validPod(&pod.Spec)
 	if old != nil {
 		p.podAnnotations(pod.Annotations, old.Annotations)

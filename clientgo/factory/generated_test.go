@@ -58,7 +58,7 @@ func TestAGeneratedFactoryTakesTarnsInformers(t *testing.T) {
 				if err := server.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}); err != nil {
 					t.Fatal(err)
 				}
-				<-time.After(time.Minute)
+				testkit.Advance(time.Minute)
 				list, err := pods.Lister().Pods("default").List(labels.SelectorFromSet(labels.Set{"app": "db"}))
 				if err != nil || len(list) != 1 || !slices.Equal(calls, []string{"add web", "add db", "delete web"}) {
 					t.Errorf("listed %d, %v; the handler saw %q", len(list), err, calls)

@@ -59,6 +59,7 @@ func TestStepsAreOnePageOneBatchOneRequestOneWait(t *testing.T) {
 		step(reflector.Watching, 0, `WATCH "13"`)
 		srv.Set("a/x", value("v"))
 		srv.Set("a/y", value("v"))
+		synctest.Wait() // both have arrived
 		step(reflector.Watching, 0)
 		if s := r.live(); s.Mark.Version != "15" || s.Counts.Events != 2 || s.Counts.Watches != 1 {
 			t.Errorf("%+v", s)

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -137,7 +138,7 @@ func onBoth(t *testing.T, o operator, definition []byte, test func(t *testing.T,
 	}
 }
 
-// define creates a CustomResourceDefinition and waits until it is established.
+// define creates a CustomResourceDefinition and waits until it is established and its kind is discovered.
 func define(t *testing.T, c client.Client, definition []byte) {
 	t.Helper()
 	wanted := &unstructured.Unstructured{}
@@ -157,6 +158,12 @@ func define(t *testing.T, c client.Client, definition []byte) {
 			condition := c.(map[string]any)
 			return condition["type"] == "Established" && condition["status"] == "True"
 		})
+	})
+	group, _, _ := unstructured.NestedString(wanted.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(wanted.Object, "spec", "names", "kind")
+	patience.Until(t, "the kind is discovered", func() bool {
+		_, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind})
+		return err == nil
 	})
 }
 

@@ -33,7 +33,7 @@ func TestImmutableFieldsOfBuiltinKinds(t *testing.T) {
 			{`{"spec":{"volumeAttributesClassName":"c"}}`, "spec"},
 		}},
 		{"/api/v1/namespaces/default/pods", `"spec":{"containers":[{"name":"m","image":"i"}]}`, []change{
-			{`{"metadata":{"annotations":{"kubernetes.io/config.mirror":"a"}}}`, "metadata.annotations[kubernetes.io/config.mirror] metadata.annotations[kubernetes.io/config.mirror]"},
+			{`{"metadata":{"annotations":{"kubernetes.io/config.mirror":"a"}}}`, "metadata.annotations[kubernetes.io/config.mirror] metadata.annotations[kubernetes.io/config.mirror] metadata.annotations[kubernetes.io/config.mirror]"},
 			{`{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/m":"unconfined"}}}`, "metadata.annotations[container.apparmor.security.beta.kubernetes.io/m]"},
 			{`{"metadata":{"annotations":{"a":"b"}}}`, ""},
 		}},

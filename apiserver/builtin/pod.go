@@ -19,12 +19,11 @@ import (
 
 // pod validates a pod, or its update if old is not nil.
 func (p *problems) pod(pod, old *corev1.Pod) {
-	if value, mirrored := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirrored && pod.Spec.NodeName == "" {
-		p.invalid(field.NewPath("metadata", "annotations").Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
-	}
+	p.mirrorPod(pod)
 	p.validPod(&pod.Spec)
 	if old != nil {
 		p.podAnnotations(pod.Annotations, old.Annotations)
+		p.mirrorPod(pod) // kube-apiserver names this cause twice
 		p.podUpdate(&pod.Spec, &old.Spec)
 		return
 	}
@@ -33,6 +32,13 @@ func (p *problems) pod(pod, old *corev1.Pod) {
 	}
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
 		p.forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared")
+	}
+}
+
+// mirrorPod checks that a mirror pod has a node.
+func (p *problems) mirrorPod(pod *corev1.Pod) {
+	if value, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok && pod.Spec.NodeName == "" {
+		p.invalid(field.NewPath("metadata", "annotations").Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set")
 	}
 }
 

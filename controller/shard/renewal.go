@@ -57,7 +57,7 @@ func (m *machine) remember() time.Duration {
 }
 
 // hasNews reports whether the lease has to say something else than the last renewal. Slots that were released
-// wait for others that are being drained, so that a slow hand-over does not take a request for each.
+// or are no longer blocked wait for others that are being drained, so that a slow hand-over does not take a request for each.
 func (m *machine) hasNews(now moment) bool {
 	said := &m.says
 	if m.term != said.term || m.leaving != said.leaving || m.ready() != said.ready || m.hasObjects() != said.cached {
@@ -66,10 +66,11 @@ func (m *machine) hasNews(now moment) bool {
 	unsaid, drains := false, false
 	for i := range m.slots {
 		w, p := &m.slots[i], &m.view.slots[i]
-		if m.blocked(now, i) != said.blocked[i] {
+		blocked := m.blocked(now, i)
+		if blocked && !said.blocked[i] {
 			return true
 		}
-		unsaid = unsaid || w.state == freed && said.released[Slot(i)] != w.epoch
+		unsaid = unsaid || blocked != said.blocked[i] || w.state == freed && said.released[Slot(i)] != w.epoch
 		drains = drains || w.state == draining && p.owner == (owner{m.name, m.term})
 	}
 	return unsaid && (!drains || now.Mono-m.sent >= m.timing.batch)
